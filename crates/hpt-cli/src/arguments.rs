@@ -1,11 +1,12 @@
 //! Values that several commands accept: their types, parsers and help texts.
 
+use hpt_document::words::Word;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Arg, Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 
 use crate::output::{
@@ -153,6 +154,21 @@ pub(crate) fn verbose_with(adds: &str) -> Arg {
 /// Returns the exit codes and examples, for the end of a command's long help.
 pub(crate) fn after_help(codes: Codes, examples: &str) -> String {
     format!("{}\n\nExamples:\n{examples}", exit_codes(codes))
+}
+
+/// Parses a word of documents.
+pub(crate) fn word<T: Word>() -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(T::WORDS.iter().map(|word| word.word())).map(|name| named(&name))
+}
+
+/// Parses a word of documents, whose help lists what each value means.
+pub(crate) fn word_with_help<T: Word>(help: fn(T) -> &'static str) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(T::WORDS.iter().map(|&word| PossibleValue::new(word.word()).help(help(word))))
+        .map(|name| named(&name))
+}
+
+fn named<T: Word>(name: &str) -> T {
+    *T::WORDS.iter().find(|word| word.word() == name).expect("it is one of the values")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

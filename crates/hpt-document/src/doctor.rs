@@ -16,7 +16,7 @@ pub struct DoctorDocument {
     pub cpu: Option<usize>,
     /// The use of the machine, which determines the severity of the findings.
     #[serde(default)]
-    pub goal: DoctorGoal,
+    pub goal: Goal,
     /// Whether a problem of high or low severity was observed. Null if no problem was observed, but a problem is
     /// likely, or a verdict that matters for the goal is unknown for a reason other than missing root privileges.
     pub problems_found: Option<bool>,
@@ -56,9 +56,9 @@ pub struct DoctorRule {
     /// The goals for which the finding counts as a problem, or could if there is none. For all other goals, it is a
     /// note.
     #[serde(default)]
-    pub goals: Vec<DoctorGoal>,
+    pub goals: Vec<Goal>,
     /// The severity of the finding for the goal of the document; null if there is no finding.
-    pub severity: Option<DoctorSeverity>,
+    pub severity: Option<Severity>,
     /// Whether the finding was observed (true) or inferred from common defaults (false); null if there is no finding.
     pub certain: Option<bool>,
     /// The observation, or the reason why there is none.
@@ -106,7 +106,7 @@ word_enum! {
 word_enum! {
     /// The use of a machine.
     #[derive(Default)]
-    pub enum DoctorGoal {
+    pub enum Goal {
         /// No particular use: only faults and misconfiguration count as problems.
         #[default]
         General = "general",
@@ -121,13 +121,13 @@ word_enum! {
 
 word_enum! {
     /// The severity of a finding.
-    pub enum DoctorSeverity {
-        /// Delays of a millisecond or more, or incorrect time.
-        High = "high",
-        /// Delays of less than a millisecond.
-        Low = "low",
+    pub enum Severity {
         /// A note, which does not count as a problem for the goal.
         Info = "info",
+        /// Delays of less than a millisecond, typically between a few and several hundred microseconds.
+        Low = "low",
+        /// Delays of a millisecond or more, or incorrect time.
+        High = "high",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{doctor::DoctorGoal, head::Head, words::word_enum};
+use crate::{doctor::Goal, head::Head, words::word_enum};
 
 /// Fixes that were applied and undone in alternating rounds, and the effect of each on a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct DoctorTryDocument {
     #[serde(flatten)]
     pub head: Head,
     /// The use of the machine, which determines the fixes.
-    pub goal: DoctorGoal,
+    pub goal: Goal,
     /// The CPU of the time-critical thread.
     pub cpu: usize,
     /// The command line of the measurement.

@@ -167,7 +167,7 @@ pub struct StallCounterRow {
     /// The CPU that the thread was pinned to; null if it was not pinned.
     pub cpu: Option<usize>,
     /// Whether the counter is a line of /proc/interrupts or of /proc/softirqs.
-    pub kind: StallCounterKind,
+    pub kind: CounterKind,
     /// The kernel's name for the counter.
     pub name: String,
     /// The rest of the counter's line in /proc/interrupts or /proc/softirqs.
@@ -242,7 +242,7 @@ pub struct CounterIncrease(
 
 word_enum! {
     /// The file that contains a counter.
-    pub enum StallCounterKind {
+    pub enum CounterKind {
         /// /proc/interrupts.
         Interrupt = "interrupt",
         /// /proc/softirqs.

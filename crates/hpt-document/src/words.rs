@@ -1,23 +1,43 @@
 //! The words that string fields of documents can contain, as defined by the library hpt-core. Words that only the
 //! command uses are enums in the modules of their documents, defined with `word_enum`.
 
+/// A word of documents: one of a fixed list.
+pub trait Word: Copy + Send + Sync + 'static {
+    /// All words.
+    const WORDS: &'static [Self];
+
+    /// Returns the word as documents contain it.
+    fn word(self) -> &'static str;
+}
+
 /// Defines an enum whose variants are words of documents.
 macro_rules! word_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name {
             $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+
         }
 
         impl $name {
+            /// All variants, in their order.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant,)+];
+
             /// Returns the word that documents use for this variant.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
+            }
+        }
+
+        impl crate::words::Word for $name {
+            const WORDS: &'static [Self] = &Self::ALL;
+
+            fn word(self) -> &'static str {
+                self.name()
             }
         }
     };

@@ -3,38 +3,21 @@
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hpt_core::Host;
 use hpt_document::gpio_line::GpioDrive;
 use hpt_instrument::gpio::{Chip, FoundLine, GpioError, LineName, Output, PinLevel};
 
-use crate::exit::causes;
+use crate::{arguments::word, exit::causes};
 
 /// The name under which hpt requests a line.
 pub(crate) const CONSUMER: &str = "hpt";
 
-/// The way to drive a GPIO line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(crate) enum Drive {
-    Kernel,
-    Registers,
-}
-
-impl Drive {
-    /// Requests a line of the chip as an output.
-    pub(crate) fn request(self, chip: &Chip, offset: u32, host: &Host) -> Result<Output, GpioError> {
-        match self {
-            Self::Kernel => Output::request(chip, offset, CONSUMER),
-            Self::Registers => Output::request_with_registers(chip, offset, CONSUMER, host),
-        }
-    }
-
-    /// Returns the word that documents use.
-    pub(crate) const fn word(self) -> GpioDrive {
-        match self {
-            Self::Kernel => GpioDrive::Kernel,
-            Self::Registers => GpioDrive::Registers,
-        }
+/// Requests a line of the chip as an output.
+pub(crate) fn request(drive: GpioDrive, chip: &Chip, offset: u32, host: &Host) -> Result<Output, GpioError> {
+    match drive {
+        GpioDrive::Kernel => Output::request(chip, offset, CONSUMER),
+        GpioDrive::Registers => Output::request_with_registers(chip, offset, CONSUMER, host),
     }
 }
 
@@ -58,8 +41,8 @@ pub(crate) struct PulseOptions {
     /// How to drive the line of --pulse
     ///
     /// kernel: with a system call. registers: with a write to GPSET or GPCLR of a Raspberry Pi 1 to 4, without one.
-    #[arg(long, value_enum, value_name = "HOW", default_value = "kernel", requires = "pulse", hide_short_help = true)]
-    drive: Drive,
+    #[arg(long, value_parser = word::<GpioDrive>(), value_name = "HOW", default_value = "kernel", requires = "pulse", hide_short_help = true)]
+    drive: GpioDrive,
 }
 
 impl PulseOptions {
@@ -79,23 +62,23 @@ impl PulseOptions {
 pub(crate) struct Pulse {
     found: FoundLine,
     output: Output,
-    drive: Drive,
+    drive: GpioDrive,
     level: AtomicBool,
     /// The last error number that the kernel returned, or zero if no error occurred.
     refused: AtomicI32,
 }
 
 impl Pulse {
-    fn open(name: &LineName, drive: Drive, host: &Host) -> Result<Self, GpioError> {
+    fn open(name: &LineName, drive: GpioDrive, host: &Host) -> Result<Self, GpioError> {
         let found = name.find()?;
-        let output = drive.request(&found.chip, found.line.offset, host)?;
+        let output = request(drive, &found.chip, found.line.offset, host)?;
         let level = AtomicBool::new(output.first_level());
         Ok(Self { found, output, drive, level, refused: AtomicI32::new(0) })
     }
 
     /// Returns the name of the line, and how it is driven.
     pub(crate) fn about(&self) -> (String, GpioDrive) {
-        (self.output.name().to_owned(), self.drive.word())
+        (self.output.name().to_owned(), self.drive)
     }
 
     /// Maps the register of the line's level.

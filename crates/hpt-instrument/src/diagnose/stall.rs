@@ -67,20 +67,7 @@ impl Cause {
     }
 
     /// All names, in output order.
-    pub const NAMES: [&str; 12] = [
-        "preempted",
-        "quota",
-        "stopped",
-        "page-fault",
-        "migrated",
-        "steal",
-        "firmware",
-        "interrupts",
-        "interrupts-uncompared",
-        "usual-activity",
-        "none",
-        "unknown",
-    ];
+    pub const NAMES: [&str; 12] = hpt_document::words::STALL_CAUSES;
 }
 
 /// The increases of each counter in windows with and without a stall.

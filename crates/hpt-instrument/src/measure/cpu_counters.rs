@@ -2,6 +2,7 @@
 //! switches, wait time, steal time and firmware interrupts. Files stay open and memory stays allocated, so that reading
 //! the counters disturbs the measurement as little as possible. This module draws no conclusions; `diagnose` does.
 
+pub use hpt_document::stall::CounterKind;
 use std::{fs::File, os::unix::fs::FileExt};
 
 use hpt_sys::{
@@ -25,16 +26,6 @@ pub(super) const HUNDREDTH_NS: u64 = 10_000_000;
 /// had this register since Nehalem; processors from other vendors have no such register. Source: Intel SDM vol. 4,
 /// table 2-2 and following, 34H.
 const SMI_COUNT: u64 = 0x34;
-
-/// The kind of event that a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum CounterKind {
-    /// A line of /proc/interrupts.
-    Interrupt,
-    /// A line of /proc/softirqs.
-    SoftInterrupt,
-}
 
 /// A counter that the kernel maintains for each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ impl fmt::Debug for SleepMethod<'_> {
 
 impl<'a> SleepMethod<'a> {
     /// The names of the methods that [`all`](Self::all) returns.
-    pub const NAMES: [&'static str; 5] = ["std", "nanosleep", "fixed", "busy", "hpt"];
+    pub const NAMES: [&'static str; 5] = hpt_document::words::SLEEP_METHODS;
 
     /// Creates a custom method. `sleep` receives the duration and the deadline.
     pub fn new(name: &'static str, mut sleep: impl FnMut(Duration, Instant) + 'a) -> Self {

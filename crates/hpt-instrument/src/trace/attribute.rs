@@ -2,7 +2,7 @@
 
 use super::{
     events::{Decoder, Event, ThreadFacts, What, printable, softirq_name},
-    part::{Addresses, Doubt, Explained, LateSample, Part, PartKind, Segment},
+    part::{Addresses, CauseKind, Doubt, Explained, LateSample, Part, Segment},
     rules::{self, Case, TraceEvidence},
     threads::Threads,
     track::{Piece, Running, Section, Span, Waker, follow},
@@ -52,8 +52,8 @@ pub(super) fn divide<'a>(
         let case = Case { piece, span: &track.spans[piece.span], evidence };
         let kind = if index == last { last_kind(case, sample.thread) } else { rules::kind(case) };
         match kind {
-            PartKind::Host => evidence.steal_ns -= piece.length(),
-            PartKind::CpuQuota => evidence.throttled_ns -= piece.length(),
+            CauseKind::Host => evidence.steal_ns -= piece.length(),
+            CauseKind::CpuQuota => evidence.throttled_ns -= piece.length(),
             _ => {}
         }
         is_complete &= piece.is_complete;
@@ -73,17 +73,17 @@ fn helper<'a>(thread: i32, events: impl Iterator<Item = &'a Event>, decoder: &De
 
 /// Returns the kind of the last piece. At its end the sampled thread runs, so if another one runs at its beginning, the
 /// switch was not recorded.
-fn last_kind(case: Case<'_>, thread: i32) -> PartKind {
+fn last_kind(case: Case<'_>, thread: i32) -> CauseKind {
     let is_own = case.piece.current.is_some_and(|current| current.pid == thread);
     match rules::kind(case) {
         kind if is_own || case.piece.section.is_some() => kind,
-        _ if case.is_switched_unseen() => PartKind::Scheduling,
-        _ => PartKind::Unexplained,
+        _ if case.is_switched_unseen() => CauseKind::Scheduling,
+        _ => CauseKind::Unexplained,
     }
 }
 
 /// Returns the subject of a piece of this kind.
-fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> PartSubject {
+fn subject(kind: CauseKind, case: Case<'_>, decoder: &Decoder) -> PartSubject {
     let of = |Running { pid, facts, run, inherits_from, .. }: Running| PartSubject::Thread {
         pid,
         facts,
@@ -92,34 +92,34 @@ fn subject(kind: PartKind, case: Case<'_>, decoder: &Decoder) -> PartSubject {
     };
     let (piece, span): (&Piece, &Span) = (case.piece, case.span);
     match kind {
-        PartKind::HardInterrupt | PartKind::SoftInterrupt => {
+        CauseKind::HardInterrupt | CauseKind::SoftInterrupt => {
             piece.section.map_or(PartSubject::None, |section| PartSubject::Section(section, piece.function))
         }
-        PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::Thread | PartKind::NotPreemptible => {
+        CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::Thread | CauseKind::NotPreemptible => {
             piece.current.map_or(PartSubject::None, of)
         }
-        PartKind::IdleExit => PartSubject::Idle(piece.idle),
-        PartKind::Stopped | PartKind::Traced | PartKind::Blocked => match span.waker {
+        CauseKind::IdleExit => PartSubject::Idle(piece.idle),
+        CauseKind::Stopped | CauseKind::Traced | CauseKind::Blocked => match span.waker {
             Some(Waker::Thread(pid) | Waker::Elsewhere { pid, is_interrupt: false }) if pid > 0 => {
                 PartSubject::Thread { pid, facts: decoder.thread(pid), inherits_from: None, run: Some(0) }
             }
             Some(Waker::Handler(Some(section))) => PartSubject::Section(section, None),
             _ => PartSubject::None,
         },
-        PartKind::PageFault => span.fault.or_else(|| case.page()).map_or(PartSubject::None, PartSubject::Page),
-        PartKind::Paused => case.pause().map_or(PartSubject::None, PartSubject::Pause),
-        PartKind::Unexplained => PartSubject::Doubt(rules::doubt(case)),
+        CauseKind::PageFault => span.fault.or_else(|| case.page()).map_or(PartSubject::None, PartSubject::Page),
+        CauseKind::Paused => case.pause().map_or(PartSubject::None, PartSubject::Pause),
+        CauseKind::Unexplained => PartSubject::Doubt(rules::doubt(case)),
         _ => PartSubject::None,
     }
 }
 
 /// Returns the stack that tells more about a piece of this kind.
-fn stack(kind: PartKind, case: Case<'_>) -> Option<u32> {
+fn stack(kind: CauseKind, case: Case<'_>) -> Option<u32> {
     match kind {
-        PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::Thread | PartKind::NotPreemptible => {
+        CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::Thread | CauseKind::NotPreemptible => {
             case.piece.stack
         }
-        PartKind::Blocked | PartKind::PageFault => case.span.stack,
+        CauseKind::Blocked | CauseKind::PageFault => case.span.stack,
         _ => None,
     }
 }
@@ -134,7 +134,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn add(&mut self, case: Case<'_>, (kind, subject): (PartKind, PartSubject), decoder: &Decoder) {
+    fn add(&mut self, case: Case<'_>, (kind, subject): (CauseKind, PartSubject), decoder: &Decoder) {
         let (at_ns, duration_ns) = (case.piece.from - self.begin, case.piece.length());
         let known = self.parts.iter().position(|(of, part)| (part.kind, *of) == (kind, subject));
         let (index, is_new) = match known {
@@ -155,12 +155,12 @@ impl Parts {
             self.stacks[index] = (duration_ns, stack);
         }
         let part = &mut self.parts[index].1;
-        if kind == PartKind::Unexplained && duration_ns > part.longest_ns {
+        if kind == CauseKind::Unexplained && duration_ns > part.longest_ns {
             part.longest_ns = duration_ns;
             part.after = case.piece.after.map(|event| words(event, decoder));
         }
         // An interrupted run or handler continues, so it is not a new one, except for interrupts with the same number.
-        let counts_each = matches!(kind, PartKind::HardInterrupt | PartKind::SoftInterrupt);
+        let counts_each = matches!(kind, CauseKind::HardInterrupt | CauseKind::SoftInterrupt);
         if is_new || counts_each && !follows {
             part.count += 1;
         }
@@ -172,7 +172,7 @@ impl Parts {
     }
 
     /// Returns the index of the part that receives all pieces of a kind when there are too many parts.
-    fn further(&mut self, (kind, subject): (PartKind, PartSubject), at_ns: u64) -> usize {
+    fn further(&mut self, (kind, subject): (CauseKind, PartSubject), at_ns: u64) -> usize {
         let all = if subject == PartSubject::None { subject } else { PartSubject::Further };
         let known = self.parts.iter().position(|(of, part)| (part.kind, *of) == (kind, all));
         known.unwrap_or_else(|| {
@@ -196,7 +196,7 @@ impl Parts {
             let stack = self.stacks[index].1.map_or(&[][..], |stack| decoder.stack(stack));
             let mut part = named(part.clone(), *subject, (decoder, &mut *threads));
             // A program, unlike a thread of the kernel, can be preempted wherever the interrupt finds it.
-            if part.kind != PartKind::Thread || part.is_kernel == Some(true) {
+            if part.kind != CauseKind::Thread || part.is_kernel == Some(true) {
                 part.addresses.stacks.extend((!stack.is_empty()).then(|| stack.to_vec()));
             }
             part
@@ -209,7 +209,7 @@ impl Parts {
 }
 
 /// Returns an empty part.
-pub(super) const fn part(kind: PartKind, at_ns: u64) -> Part {
+pub(super) const fn part(kind: CauseKind, at_ns: u64) -> Part {
     Part {
         kind,
         name: None,
@@ -337,7 +337,7 @@ mod tests {
     use crate::trace::{
         events::{Decoder, Event, ThreadFacts, What},
         format::Layout,
-        part::{LateSample, PartKind},
+        part::{CauseKind, LateSample},
         threads::Threads,
         track::follow,
     };
@@ -372,7 +372,7 @@ mod tests {
     }
 
     /// Divides a latency of `latency_us` with the deadline at one millisecond. Returns the kinds, names and microseconds.
-    fn parts(latency_us: u64, evidence: TraceEvidence<'_>, events: &[Event]) -> Vec<(PartKind, Option<String>, u64)> {
+    fn parts(latency_us: u64, evidence: TraceEvidence<'_>, events: &[Event]) -> Vec<(CauseKind, Option<String>, u64)> {
         parts_with(latency_us, evidence, events, &decoder("other"))
     }
 
@@ -381,7 +381,7 @@ mod tests {
         evidence: TraceEvidence<'_>,
         events: &[Event],
         decoder: &Decoder,
-    ) -> Vec<(PartKind, Option<String>, u64)> {
+    ) -> Vec<(CauseKind, Option<String>, u64)> {
         let events: Vec<_> = events.iter().map(|event| Event { time: event.time * 1_000, ..*event }).collect();
         let sample = LateSample::new((T, None), 1_000_000, latency_us * 1_000);
         let explained = divide(sample, (events.iter(), None), evidence, (decoder, &mut Threads::new(false)));
@@ -412,20 +412,20 @@ mod tests {
             switch(1_040, 0, true, T),
         ];
         let expected = [
-            (PartKind::IdleExit, None, 30),
-            (PartKind::Scheduling, None, 6),
-            (PartKind::Return, None, 5),
-            (PartKind::HardInterrupt, named("arch_timer"), 4),
+            (CauseKind::IdleExit, None, 30),
+            (CauseKind::Scheduling, None, 6),
+            (CauseKind::Return, None, 5),
+            (CauseKind::HardInterrupt, named("arch_timer"), 4),
         ];
         assert_eq!(parts(45, EVIDENCE, &events), expected);
         // Without the switch from the idle task, the end is not divided further.
         let unseen = &events[..6];
-        assert_eq!(parts(45, EVIDENCE, unseen)[1], (PartKind::Scheduling, None, 11));
+        assert_eq!(parts(45, EVIDENCE, unseen)[1], (CauseKind::Scheduling, None, 11));
         // If the steal time rose, the long pause is the host's.
         let stolen = TraceEvidence { steal_ns: 20_000_000, ..EVIDENCE };
         let later: Vec<_> =
             events.iter().map(|e| Event { time: if e.time > 1_000 { e.time + 100 } else { e.time }, ..*e }).collect();
-        assert_eq!(parts(145, stolen, &later)[0], (PartKind::Host, None, 130));
+        assert_eq!(parts(145, stolen, &later)[0], (CauseKind::Host, None, 130));
     }
 
     #[test]
@@ -439,12 +439,12 @@ mod tests {
                 switch(1_004 + late, OTHER, true, T),
             ]
         };
-        assert_eq!(parts(205, EVIDENCE, &events(200))[0], (PartKind::InterruptsOff, named("other"), 200));
-        assert_eq!(parts(20, EVIDENCE, &events(15))[0], (PartKind::TimerDelivery, None, 15));
+        assert_eq!(parts(205, EVIDENCE, &events(200))[0], (CauseKind::InterruptsOff, named("other"), 200));
+        assert_eq!(parts(20, EVIDENCE, &events(15))[0], (CauseKind::TimerDelivery, None, 15));
         // Without the wake-up, no culprit is invented.
         let unseen: Vec<_> =
             events(200).into_iter().filter(|event| !matches!(event.what, What::Woken { .. })).collect();
-        assert_eq!(parts(205, EVIDENCE, &unseen)[0], (PartKind::Unexplained, None, 204));
+        assert_eq!(parts(205, EVIDENCE, &unseen)[0], (CauseKind::Unexplained, None, 204));
     }
 
     #[test]
@@ -458,21 +458,21 @@ mod tests {
                 switch(1_004 + late, OTHER, true, T),
             ]
         };
-        let either = PartKind::InterruptsOffOrHost;
+        let either = CauseKind::InterruptsOffOrHost;
         for (steal_ms, (is_virtual, host_unknown), late, expected) in [
-            (0, (false, false), 200, PartKind::InterruptsOff),
+            (0, (false, false), 200, CauseKind::InterruptsOff),
             (0, (true, true), 200, either),
             // The resolution of the steal time is a tick of 10 ms.
             (0, (true, false), 200, either),
             // Not everything that a hypervisor does counts as steal time.
             (0, (true, false), 10_000, either),
             (10, (true, false), 200, either),
-            (10, (true, false), 5_000, PartKind::Host),
+            (10, (true, false), 5_000, CauseKind::Host),
             // More than was counted, and one tick.
             (20, (true, false), 20_001, either),
             // A short delay is that of the timer hardware.
-            (0, (false, false), 15, PartKind::TimerDelivery),
-            (20, (true, true), 15, PartKind::TimerDelivery),
+            (0, (false, false), 15, CauseKind::TimerDelivery),
+            (20, (true, true), 15, CauseKind::TimerDelivery),
         ] {
             let evidence = TraceEvidence { steal_ns: steal_ms * 1_000_000, is_virtual, host_unknown, ..EVIDENCE };
             let found = parts(late + 5, evidence, &events(late)).remove(0);
@@ -480,12 +480,12 @@ mod tests {
             // Nothing but the wake-up proves that the thread waited for its timer.
             let unseen: Vec<_> =
                 events(late).into_iter().filter(|event| !matches!(event.what, What::Woken { .. })).collect();
-            assert_eq!(parts(late + 5, evidence, &unseen).remove(0).0, PartKind::Unexplained);
+            assert_eq!(parts(late + 5, evidence, &unseen).remove(0).0, CauseKind::Unexplained);
         }
         // A thread that was ready waited for the other thread, with or without a host.
         let hog = [switch(900, T, true, HOG), switch(1_200, HOG, false, T)];
         let unknown = TraceEvidence { is_virtual: true, host_unknown: true, ..EVIDENCE };
-        assert_eq!(parts(205, unknown, &hog)[0], (PartKind::Thread, named("hog"), 200));
+        assert_eq!(parts(205, unknown, &hog)[0], (CauseKind::Thread, named("hog"), 200));
     }
 
     /// Returns the stacks of the pieces, and that with which the thread waits.
@@ -548,8 +548,8 @@ mod tests {
             }
             parts_with(210, edge, &events, &decoder(name))
         };
-        assert_eq!(of("other")[0], (PartKind::Unexplained, None, 190));
-        assert_eq!(of("irq/55-gpio")[0], (PartKind::Thread, named("irq/55-gpio"), 190 + 4));
+        assert_eq!(of("other")[0], (CauseKind::Unexplained, None, 190));
+        assert_eq!(of("irq/55-gpio")[0], (CauseKind::Thread, named("irq/55-gpio"), 190 + 4));
     }
 
     #[test]
@@ -567,12 +567,12 @@ mod tests {
             switch(6_000, HOG, false, T),
         ];
         let expected = [
-            (PartKind::Thread, named("hog"), 1_995 + 2_960),
-            (PartKind::HardInterrupt, None, 20),
-            (PartKind::SoftInterrupt, named("NET_RX"), 20),
-            (PartKind::TimerDelivery, None, 3),
-            (PartKind::Return, None, 2),
-            (PartKind::HardInterrupt, named("local_timer"), 2),
+            (CauseKind::Thread, named("hog"), 1_995 + 2_960),
+            (CauseKind::HardInterrupt, None, 20),
+            (CauseKind::SoftInterrupt, named("NET_RX"), 20),
+            (CauseKind::TimerDelivery, None, 3),
+            (CauseKind::Return, None, 2),
+            (CauseKind::HardInterrupt, named("local_timer"), 2),
         ];
         let found = parts(5_002, EVIDENCE, &events);
         assert_eq!(found.len(), expected.len(), "{found:?}");
@@ -595,7 +595,7 @@ mod tests {
             let sample = LateSample::new((T, None), 1_000, 205);
             let explained = divide(sample, (events.iter(), None), EVIDENCE, (&decoder("other"), &mut threads));
             let first = &explained.parts[0];
-            assert_eq!((first.kind, first.pid, first.is_own), (PartKind::Thread, Some(other), is_own));
+            assert_eq!((first.kind, first.pid, first.is_own), (CauseKind::Thread, Some(other), is_own));
         }
     }
 
@@ -610,27 +610,27 @@ mod tests {
             switch(2_700, OTHER, true, T),
         ];
         let found = parts(1_710, EVIDENCE, &events);
-        assert_eq!(found[0], (PartKind::Unexplained, None, 996 + 500), "{found:?}");
+        assert_eq!(found[0], (CauseKind::Unexplained, None, 996 + 500), "{found:?}");
     }
 
     #[test]
     fn a_blocking_thread_that_still_runs_at_its_deadline_is_late_by_its_own_work() {
         let events =
             [switch(900, 0, true, T), event(1_100, T, What::HardBegins(3)), event(1_101, T, What::HardEnds(3))];
-        assert_eq!(parts(300, EVIDENCE, &events)[0], (PartKind::OwnWork, None, 299));
+        assert_eq!(parts(300, EVIDENCE, &events)[0], (CauseKind::OwnWork, None, 299));
         // The host may have paused it.
         let unknown = TraceEvidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
         let stolen = TraceEvidence { steal_ns: 10_000, is_virtual: true, ..EVIDENCE };
         let quiet = TraceEvidence { is_virtual: true, ..EVIDENCE };
-        assert_eq!(parts(300, unknown, &events)[0], (PartKind::Unexplained, None, 299));
-        assert_eq!(parts(300, stolen, &events)[0], (PartKind::Unexplained, None, 299));
-        assert_eq!(parts(300, quiet, &events)[0], (PartKind::OwnWork, None, 299));
+        assert_eq!(parts(300, unknown, &events)[0], (CauseKind::Unexplained, None, 299));
+        assert_eq!(parts(300, stolen, &events)[0], (CauseKind::Unexplained, None, 299));
+        assert_eq!(parts(300, quiet, &events)[0], (CauseKind::OwnWork, None, 299));
         let polling = TraceEvidence { is_blocking: false, ..EVIDENCE };
-        assert_eq!(parts(300, polling, &events)[0], (PartKind::Unexplained, None, 299));
+        assert_eq!(parts(300, polling, &events)[0], (CauseKind::Unexplained, None, 299));
     }
 
     #[test]
     fn without_events_everything_is_unexplained() {
-        assert_eq!(parts(100, EVIDENCE, &[]), [(PartKind::Unexplained, None, 100)]);
+        assert_eq!(parts(100, EVIDENCE, &[]), [(CauseKind::Unexplained, None, 100)]);
     }
 }

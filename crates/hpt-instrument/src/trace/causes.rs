@@ -1,7 +1,7 @@
 //! The causes of all late samples of a run, added up in bounded memory.
 
 use super::{
-    part::{Addresses, Doubt, Explained, PartKind},
+    part::{Addresses, CauseKind, Doubt, Explained},
     symbols::Symbols,
 };
 
@@ -16,7 +16,7 @@ const CAUSES: usize = 256;
 #[non_exhaustive]
 pub struct CauseTotal {
     /// The kind.
-    pub kind: PartKind,
+    pub kind: CauseKind,
     /// The name of the thread, of the interrupt handler or of the softirq.
     pub name: Option<String>,
     /// The number of the thread in the worst sample.
@@ -56,7 +56,7 @@ pub struct CauseTotal {
 impl CauseTotal {
     /// Creates a cause of this kind that contributed to no sample.
     #[must_use]
-    pub fn new(kind: PartKind) -> Self {
+    pub fn new(kind: CauseKind) -> Self {
         Self {
             kind,
             name: None,
@@ -160,9 +160,9 @@ impl Causes {
 }
 
 /// Returns the names of a function, and of those in the first stack that contains some.
-fn named(symbols: &Symbols, kind: PartKind, addresses: &Addresses) -> (Option<String>, Vec<String>) {
+fn named(symbols: &Symbols, kind: CauseKind, addresses: &Addresses) -> (Option<String>, Vec<String>) {
     let names = |stack: &Vec<u64>| match kind {
-        PartKind::Blocked | PartKind::PageFault => symbols.waits(stack),
+        CauseKind::Blocked | CauseKind::PageFault => symbols.waits(stack),
         _ => symbols.interrupted(stack),
     };
     let stack = addresses.stacks.iter().map(names).find(|names| !names.is_empty());
@@ -173,13 +173,13 @@ fn named(symbols: &Symbols, kind: PartKind, addresses: &Addresses) -> (Option<St
 mod tests {
     use super::{CauseTotal, Causes, named};
     use crate::trace::{
-        part::{Addresses, Explained, LateSample, Part, PartKind},
+        part::{Addresses, CauseKind, Explained, LateSample, Part},
         symbols::{LIST, Symbols},
     };
 
     fn sample(is_own: bool, pid: i32, duration_ns: u64) -> Explained {
         let part = Part {
-            kind: PartKind::Thread,
+            kind: CauseKind::Thread,
             name: Some("hpt".to_owned()),
             pid: Some(pid),
             policy: Some("other"),
@@ -224,7 +224,7 @@ mod tests {
             samples,
             total_ns,
             worst_ns,
-            ..CauseTotal::new(PartKind::Thread)
+            ..CauseTotal::new(CauseKind::Thread)
         };
         assert_eq!(causes.sorted(), [total(false, 9, (1, 30_000, 30_000)), total(true, 8, (2, 3_000, 2_000))]);
     }
@@ -247,6 +247,6 @@ mod tests {
         let (function, stack) = named(&symbols, cause.kind, &cause.addresses);
         assert_eq!((function, stack.as_slice()), (None, &["do_work [driver]".to_owned()][..]));
         let called = Addresses { function: Some(0x2000), stacks: Vec::new() };
-        assert_eq!(named(&symbols, PartKind::HardInterrupt, &called), (Some("vfs_read".to_owned()), Vec::new()));
+        assert_eq!(named(&symbols, CauseKind::HardInterrupt, &called), (Some("vfs_read".to_owned()), Vec::new()));
     }
 }

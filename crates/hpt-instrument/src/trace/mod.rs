@@ -53,7 +53,7 @@ pub use self::{
     causes::CauseTotal,
     error::TraceError,
     leftover::{LeftInstance, Removal, left_instances, remove_left_instances},
-    part::{Doubt, Explained, LateSample, Part, PartKind, Segment},
+    part::{CauseKind, Doubt, Explained, LateSample, Part, Segment},
     report::TraceReport,
     request::Request,
     rules::{CAUSE_RULES, CauseRule},

@@ -1,5 +1,7 @@
 //! A late sample and its parts: plain data.
 
+pub use hpt_document::explain::{CauseKind, Doubt};
+
 /// A sample whose latency is to be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,155 +29,12 @@ impl LateSample {
     }
 }
 
-/// The kind of a part of a latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PartKind {
-    /// The timer interrupt that woke the thread was late, and the CPU served no other interrupt: a thread or a driver had
-    /// disabled interrupts. The part names the thread that ran.
-    InterruptsOff,
-    /// As [`InterruptsOff`](Self::InterruptsOff), or the hypervisor had the CPU: in a virtual machine, the trace cannot
-    /// distinguish the two.
-    InterruptsOffOrHost,
-    /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
-    TimerDelivery,
-    /// The handler of an interrupt ran.
-    HardInterrupt,
-    /// A softirq ran.
-    SoftInterrupt,
-    /// Another thread ran although the sampled thread was ready.
-    Thread,
-    /// The CPU left an idle state.
-    IdleExit,
-    /// The hypervisor ran other guests: nothing happened on the CPU, and its steal time rose.
-    Host,
-    /// The scheduler switched to the sampled thread.
-    Scheduling,
-    /// The sampled thread itself ran, for example on its way out of the kernel.
-    Return,
-    /// The sampled thread itself still ran at its deadline, for example because its previous period took too long.
-    OwnWork,
-    /// A signal had stopped the sampled thread. The part names the thread that continued it.
-    Stopped,
-    /// A tracer, such as a debugger, had stopped the sampled thread.
-    Traced,
-    /// The sampled thread accessed a page that was not mapped. The part names the file.
-    PageFault,
-    /// The sampled thread waited for something other than its timer, such as a disk, a lock or the cgroup freezer. The part
-    /// names the thread that woke it.
-    Blocked,
-    /// The CPU quota of a control group was used up. The part names the group.
-    CpuQuota,
-    /// The sampled thread had used up its runtime under SCHED_DEADLINE.
-    Budget,
-    /// The kernel ran less important threads, or none, although the sampled thread was ready: real-time throttling or the
-    /// fair server. The part names which of the two, if that is known.
-    Paused,
-    /// A less important thread kept running, because the kernel could not be preempted. The part names it.
-    NotPreemptible,
-    /// No rule explains this part: the events that would prove a cause are missing, or others refute it.
-    Unexplained,
-}
-
-impl PartKind {
-    /// All kinds.
-    pub const ALL: [Self; 20] = [
-        Self::InterruptsOff,
-        Self::InterruptsOffOrHost,
-        Self::TimerDelivery,
-        Self::HardInterrupt,
-        Self::SoftInterrupt,
-        Self::Thread,
-        Self::IdleExit,
-        Self::Host,
-        Self::Scheduling,
-        Self::Return,
-        Self::OwnWork,
-        Self::Stopped,
-        Self::Traced,
-        Self::PageFault,
-        Self::Blocked,
-        Self::CpuQuota,
-        Self::Budget,
-        Self::Paused,
-        Self::NotPreemptible,
-        Self::Unexplained,
-    ];
-
-    /// Returns the name of the kind.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InterruptsOff => "interrupts-off",
-            Self::InterruptsOffOrHost => "interrupts-off-or-host",
-            Self::TimerDelivery => "timer-delivery",
-            Self::HardInterrupt => "hard-interrupt",
-            Self::SoftInterrupt => "soft-interrupt",
-            Self::Thread => "thread",
-            Self::IdleExit => "idle-exit",
-            Self::Host => "host",
-            Self::Scheduling => "scheduling",
-            Self::Return => "return",
-            Self::OwnWork => "own-work",
-            Self::Stopped => "stopped",
-            Self::Traced => "traced",
-            Self::PageFault => "page-fault",
-            Self::Blocked => "blocked",
-            Self::CpuQuota => "cpu-quota",
-            Self::Budget => "deadline-budget",
-            Self::Paused => "real-time-throttling",
-            Self::NotPreemptible => "not-preemptible",
-            Self::Unexplained => "unexplained",
-        }
-    }
-}
-
-/// The reason why no rule explains a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Doubt {
-    /// Events were lost, or not yet recorded.
-    Lost,
-    /// The wake-up of the thread was not recorded.
-    NoWakeUp,
-    /// The thread was woken by another CPU, or ran there.
-    OtherCpu,
-    /// The timer interrupt came late, although the CPU served other interrupts.
-    Served,
-    /// The CPU was idle for longer than it takes to leave the idle state.
-    Idle,
-    /// The thread ran, and no event tells why this took so long.
-    Silent,
-    /// A less important thread ran, and nothing proves why.
-    LessImportant,
-}
-
-impl Doubt {
-    /// All reasons.
-    pub const ALL: [Self; 7] =
-        [Self::Lost, Self::NoWakeUp, Self::OtherCpu, Self::Served, Self::Idle, Self::Silent, Self::LessImportant];
-
-    /// Returns the name of the reason.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lost => "lost-events",
-            Self::NoWakeUp => "no-wake-up",
-            Self::OtherCpu => "other-cpu",
-            Self::Served => "interrupts-served",
-            Self::Idle => "idle-too-long",
-            Self::Silent => "no-events",
-            Self::LessImportant => "less-important-thread",
-        }
-    }
-}
-
 /// A part of a latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
     /// The kind.
-    pub kind: PartKind,
+    pub kind: CauseKind,
     /// The name of the thread, of the interrupt handler, of the softirq, of the control group or of the file.
     pub name: Option<String>,
     /// The number of the thread.

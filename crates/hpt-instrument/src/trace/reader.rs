@@ -20,7 +20,7 @@ use super::{
     causes::Causes,
     events::Decoder,
     instance::{Instance, Ring, Scope, online_cpus},
-    part::{Explained, LateSample, Part, PartKind},
+    part::{CauseKind, Explained, LateSample, Part},
     quota::Quotas,
     report::TraceReport,
     request::Request,
@@ -254,12 +254,12 @@ impl Reader {
         };
         for part in &mut explained.parts {
             match part.kind {
-                PartKind::Host => self.steal.spend(cpu, part.duration_ns),
-                PartKind::Scheduling | PartKind::NotPreemptible if self.switches.len() < SWITCHES => {
+                CauseKind::Host => self.steal.spend(cpu, part.duration_ns),
+                CauseKind::Scheduling | CauseKind::NotPreemptible if self.switches.len() < SWITCHES => {
                     let place = self.switches.partition_point(|&other| other < part.duration_ns);
                     self.switches.insert(place, part.duration_ns);
                 }
-                PartKind::CpuQuota => part.name = Some(used_up.group.clone()),
+                CauseKind::CpuQuota => part.name = Some(used_up.group.clone()),
                 _ => {}
             }
         }
@@ -354,16 +354,16 @@ fn is_large(part: &Part, latency_ns: u64) -> bool {
 
 /// Returns whether a part is a handler whose functions are worth recording, on a machine where an event takes that long.
 fn is_large_handler(part: &Part, latency_ns: u64, event_ns: u64) -> bool {
-    let is_handler = matches!(part.kind, PartKind::HardInterrupt | PartKind::SoftInterrupt);
+    let is_handler = matches!(part.kind, CauseKind::HardInterrupt | CauseKind::SoftInterrupt);
     is_handler && is_large(part, latency_ns) && part.duration_ns >= event_ns.saturating_mul(LARGE_EVENTS)
 }
 
 /// Returns whether code of the kernel caused a part, so that its stacks are worth recording.
 fn is_large_in_kernel(part: &Part, latency_ns: u64) -> bool {
     let is_in_kernel = match part.kind {
-        PartKind::InterruptsOff | PartKind::InterruptsOffOrHost | PartKind::NotPreemptible => true,
-        PartKind::Blocked | PartKind::PageFault => true,
-        PartKind::Thread => part.is_kernel == Some(true),
+        CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::NotPreemptible => true,
+        CauseKind::Blocked | CauseKind::PageFault => true,
+        CauseKind::Thread => part.is_kernel == Some(true),
         _ => false,
     };
     is_in_kernel && !part.is_own && is_large(part, latency_ns)
@@ -411,16 +411,16 @@ mod tests {
             is_large_handler(&Part { duration_ns, ..part(kind, 0) }, 4 * LARGE_NS, event_ns)
         };
         // A fast machine: the time counts. A slow one: each handler takes that long.
-        assert!(is_large(PartKind::HardInterrupt, LARGE_NS, 300));
-        assert!(!is_large(PartKind::HardInterrupt, LARGE_NS - 1, 300));
-        assert!(!is_large(PartKind::HardInterrupt, LARGE_NS, 5_000));
-        assert!(is_large(PartKind::SoftInterrupt, 4 * LARGE_NS, 5_000));
+        assert!(is_large(CauseKind::HardInterrupt, LARGE_NS, 300));
+        assert!(!is_large(CauseKind::HardInterrupt, LARGE_NS - 1, 300));
+        assert!(!is_large(CauseKind::HardInterrupt, LARGE_NS, 5_000));
+        assert!(is_large(CauseKind::SoftInterrupt, 4 * LARGE_NS, 5_000));
         // Less than a quarter of the delay, and no handler.
         assert!(!is_large_handler(
-            &Part { duration_ns: LARGE_NS, ..part(PartKind::HardInterrupt, 0) },
+            &Part { duration_ns: LARGE_NS, ..part(CauseKind::HardInterrupt, 0) },
             4 * LARGE_NS + 4,
             0
         ));
-        assert!(!is_large(PartKind::Thread, LARGE_NS, 0));
+        assert!(!is_large(CauseKind::Thread, LARGE_NS, 0));
     }
 }

@@ -6,7 +6,7 @@ use super::{
     attribute::divide,
     events::{Decoder, Event, What},
     format::{EventFormat, Layout},
-    part::{Explained, LateSample, PartKind},
+    part::{CauseKind, Explained, LateSample},
     ring,
     rules::TraceEvidence,
     threads::Threads,
@@ -116,7 +116,7 @@ fn a_hog_is_named_with_its_number_and_priority() {
             let first = &explained.parts[0];
             assert_eq!(
                 (first.kind, first.name.as_deref(), first.priority),
-                (PartKind::Thread, Some("hog"), Some(90)),
+                (CauseKind::Thread, Some("hog"), Some(90)),
                 "{kernel}: {explained:?}"
             );
             assert!(first.pid.is_some_and(is_hog) && explained.is_complete, "{kernel}: {explained:?}");

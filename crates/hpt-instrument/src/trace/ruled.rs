@@ -4,7 +4,7 @@ use super::{
     attribute::divide,
     events::{Decoder, Event, ThreadFacts, What, flags},
     format::Layout,
-    part::{Doubt, Explained, LateSample, PartKind},
+    part::{CauseKind, Doubt, Explained, LateSample},
     rules::{CAUSE_RULES, Pauses, TraceEvidence},
     threads::Threads,
 };
@@ -85,7 +85,7 @@ fn explained(until_us: u64, evidence: TraceEvidence<'_>, events: &[Event]) -> Ex
 
 /// Asserts that the largest part has this kind.
 #[track_caller]
-fn assert_kind(kind: PartKind, (until_us, evidence): (u64, TraceEvidence<'_>), events: &[Event]) -> Explained {
+fn assert_kind(kind: CauseKind, (until_us, evidence): (u64, TraceEvidence<'_>), events: &[Event]) -> Explained {
     let explained = explained(until_us, evidence, events);
     assert_eq!(explained.parts[0].kind, kind, "{:?}", explained.parts);
     explained
@@ -94,7 +94,7 @@ fn assert_kind(kind: PartKind, (until_us, evidence): (u64, TraceEvidence<'_>), e
 #[track_caller]
 fn assert_doubt(doubt: Doubt, (until_us, evidence): (u64, TraceEvidence<'_>), events: &[Event]) {
     let first = explained(until_us, evidence, events).parts.remove(0);
-    assert_eq!((first.kind, first.doubt), (PartKind::Unexplained, Some(doubt)), "{first:?}");
+    assert_eq!((first.kind, first.doubt), (CauseKind::Unexplained, Some(doubt)), "{first:?}");
     assert!(first.after.is_some() && first.longest_ns > 0, "{first:?}");
 }
 
@@ -109,10 +109,10 @@ fn wait(state: u8, wakes: &[Event]) -> Vec<Event> {
 fn the_state_of_a_thread_shows_a_stop_by_a_signal_or_a_tracer() {
     let until = (31_020, EVIDENCE);
     let wakes = [woken(31_000, X, (T, FIFO))];
-    let stopped = assert_kind(PartKind::Stopped, until, &wait(STOPPED, &wakes));
+    let stopped = assert_kind(CauseKind::Stopped, until, &wait(STOPPED, &wakes));
     // The whole time is one part, though the CPU served interrupts and ran others.
     assert_eq!((stopped.parts[0].duration_ns, stopped.parts[0].pid), (30_000_000, Some(X)));
-    assert_kind(PartKind::Traced, until, &wait(TRACED, &wakes));
+    assert_kind(CauseKind::Traced, until, &wait(TRACED, &wakes));
     // In a state that is not known, the thread may have waited for anything.
     assert_doubt(Doubt::NoWakeUp, until, &wait(0x40, &wakes));
     assert_doubt(Doubt::NoWakeUp, until, &wait(SLEEPS, &[]));
@@ -124,16 +124,16 @@ fn its_event_shows_a_page_fault() {
     let fault = at(499, T, What::Faults(0x1000));
     let wakes = [woken(31_000, X, (T, FIFO))];
     let with_fault = |state, fault: Event| ring(&[&wait(state, &wakes), &[fault]]);
-    assert_kind(PartKind::PageFault, until, &with_fault(BLOCKS, fault));
-    assert_kind(PartKind::PageFault, until, &with_fault(SLEEPS, fault));
+    assert_kind(CauseKind::PageFault, until, &with_fault(BLOCKS, fault));
+    assert_kind(CauseKind::PageFault, until, &with_fault(SLEEPS, fault));
     // Without the fault, and with one that was over long before.
-    assert_kind(PartKind::Blocked, until, &wait(BLOCKS, &wakes));
-    assert_kind(PartKind::Blocked, until, &with_fault(BLOCKS, at(1, T, What::Faults(0x1000))));
+    assert_kind(CauseKind::Blocked, until, &wait(BLOCKS, &wakes));
+    assert_kind(CauseKind::Blocked, until, &with_fault(BLOCKS, at(1, T, What::Faults(0x1000))));
     // The fault of another thread.
-    assert_kind(PartKind::Blocked, until, &with_fault(BLOCKS, at(600, X, What::Faults(0x1000))));
+    assert_kind(CauseKind::Blocked, until, &with_fault(BLOCKS, at(600, X, What::Faults(0x1000))));
     // A fault that needs no disk.
     let minor = [to(0, (0, RUNS), (T, FIFO)), at(999, T, What::Faults(0x1000))];
-    assert_kind(PartKind::PageFault, (1_400, EVIDENCE), &minor);
+    assert_kind(CauseKind::PageFault, (1_400, EVIDENCE), &minor);
     assert_doubt(Doubt::Silent, (1_400, TraceEvidence { is_blocking: false, ..EVIDENCE }), &minor[..1]);
 }
 
@@ -141,17 +141,17 @@ fn its_event_shows_a_page_fault() {
 fn a_thread_that_another_thread_wakes_did_not_wait_for_its_timer() {
     let until = (31_020, EVIDENCE);
     for state in [SLEEPS, BLOCKS] {
-        let blocked = assert_kind(PartKind::Blocked, until, &wait(state, &[woken(31_000, X, (T, FIFO))]));
+        let blocked = assert_kind(CauseKind::Blocked, until, &wait(state, &[woken(31_000, X, (T, FIFO))]));
         assert_eq!(blocked.parts[0].pid, Some(X));
         let elsewhere = at(31_000, X, What::WokenElsewhere { thread: T, priority: FIFO });
-        assert_kind(PartKind::Blocked, until, &wait(state, &[elsewhere]));
+        assert_kind(CauseKind::Blocked, until, &wait(state, &[elsewhere]));
     }
     let by_interrupt =
         Event { flags: flags::HARD_INTERRUPT, ..at(31_000, X, What::WokenElsewhere { thread: T, priority: FIFO }) };
     assert_doubt(Doubt::OtherCpu, until, &wait(SLEEPS, &[by_interrupt]));
     assert_doubt(Doubt::NoWakeUp, until, &wait(SLEEPS, &[]));
     let edge = TraceEvidence { waits_for_timer: false, ..EVIDENCE };
-    assert_kind(PartKind::Unexplained, (31_020, edge), &wait(SLEEPS, &[woken(31_000, X, (T, FIFO))]));
+    assert_kind(CauseKind::Unexplained, (31_020, edge), &wait(SLEEPS, &[woken(31_000, X, (T, FIFO))]));
 }
 
 /// The thread sleeps while `runs` runs, and its timer interrupt comes late.
@@ -164,9 +164,9 @@ fn late_timer(late_us: u64, runs: i32, others: &[Event]) -> Vec<Event> {
 #[test]
 fn a_late_timer_is_no_cause_once_another_interrupt_was_served() {
     for (late_us, runs, kind, doubt) in [
-        (300, X, PartKind::InterruptsOff, Doubt::Served),
-        (90, 0, PartKind::IdleExit, Doubt::Served),
-        (19, X, PartKind::TimerDelivery, Doubt::Served),
+        (300, X, CauseKind::InterruptsOff, Doubt::Served),
+        (90, 0, CauseKind::IdleExit, Doubt::Served),
+        (19, X, CauseKind::TimerDelivery, Doubt::Served),
     ] {
         let until = (1_010 + late_us, EVIDENCE);
         assert_kind(kind, until, &late_timer(late_us, runs, &[]));
@@ -177,7 +177,7 @@ fn a_late_timer_is_no_cause_once_another_interrupt_was_served() {
         // The wake-up is the proof.
         let unseen: Vec<_> = late_timer(late_us, runs, &[]);
         let unseen: Vec<_> = unseen.into_iter().filter(|event| !matches!(event.what, What::Woken { .. })).collect();
-        assert_kind(PartKind::Unexplained, until, &unseen);
+        assert_kind(CauseKind::Unexplained, until, &unseen);
         if late_us > 20 {
             assert_doubt(doubt, until, &late_timer(late_us, runs, &device(1_010, runs, 0)));
         }
@@ -190,18 +190,18 @@ fn a_late_timer_is_no_cause_once_another_interrupt_was_served() {
 #[test]
 fn an_idle_state_is_left_as_fast_as_its_driver_states() {
     // Three times 20 µs and 50 µs.
-    assert_kind(PartKind::IdleExit, (1_120, EVIDENCE), &late_timer(110, 0, &[]));
+    assert_kind(CauseKind::IdleExit, (1_120, EVIDENCE), &late_timer(110, 0, &[]));
     assert_doubt(Doubt::Idle, (1_121, EVIDENCE), &late_timer(111, 0, &[]));
     assert_doubt(Doubt::Idle, (30_900, EVIDENCE), &late_timer(29_800, 0, &[]));
     let is_virtual = TraceEvidence { is_virtual: true, ..EVIDENCE };
-    assert_kind(PartKind::IdleExit, (1_270, is_virtual), &late_timer(260, 0, &[]));
+    assert_kind(CauseKind::IdleExit, (1_270, is_virtual), &late_timer(260, 0, &[]));
     assert_doubt(Doubt::Idle, (1_271, is_virtual), &late_timer(261, 0, &[]));
 }
 
 #[test]
 fn the_host_takes_no_more_than_was_counted() {
     let stolen = |steal_ms: u64| TraceEvidence { steal_ns: steal_ms * 1_000_000, is_virtual: true, ..EVIDENCE };
-    assert_kind(PartKind::Host, (20_100, stolen(20)), &late_timer(19_000, 0, &[]));
+    assert_kind(CauseKind::Host, (20_100, stolen(20)), &late_timer(19_000, 0, &[]));
     assert_doubt(Doubt::Idle, (22_100, stolen(20)), &late_timer(21_000, 0, &[]));
     assert_doubt(Doubt::Idle, (20_100, stolen(0)), &late_timer(19_000, 0, &[]));
     assert_doubt(Doubt::Served, (20_100, stolen(20)), &late_timer(19_000, 0, &device(2_000, 0, 0)));
@@ -209,11 +209,11 @@ fn the_host_takes_no_more_than_was_counted() {
     let twice = [to(0, (0, RUNS), (T, FIFO)), at(13_000, T, What::HardBegins(IRQ)), at(13_001, T, What::HardEnds(IRQ))];
     let polls = TraceEvidence { is_blocking: false, ..stolen(20) };
     let parts = explained(25_001, polls, &twice).parts;
-    assert_eq!((parts[0].kind, parts[0].duration_ns), (PartKind::Host, 12_000_000));
-    assert_eq!((parts[1].kind, parts[1].duration_ns), (PartKind::Unexplained, 12_000_000));
+    assert_eq!((parts[0].kind, parts[0].duration_ns), (CauseKind::Host, 12_000_000));
+    assert_eq!((parts[1].kind, parts[1].duration_ns), (CauseKind::Unexplained, 12_000_000));
     // A ready thread on an idle CPU.
     let idle = ready(0, FIFO, &[], 9_000);
-    assert_kind(PartKind::Host, (10_100, stolen(20)), &idle);
+    assert_kind(CauseKind::Host, (10_100, stolen(20)), &idle);
     assert_doubt(Doubt::Idle, (10_100, EVIDENCE), &idle);
 }
 
@@ -238,9 +238,9 @@ fn pending(runs: i32, own: i32, length_us: u64) -> Vec<Event> {
 #[test]
 fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_not_be_preempted() {
     let until = (5_010, EVIDENCE);
-    let first = assert_kind(PartKind::NotPreemptible, until, &pending(X, FIFO, 4_000)).parts.remove(0);
+    let first = assert_kind(CauseKind::NotPreemptible, until, &pending(X, FIFO, 4_000)).parts.remove(0);
     assert_eq!((first.name.as_deref(), first.pid), (Some("other"), Some(X)));
-    assert_kind(PartKind::NotPreemptible, until, &ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000));
+    assert_kind(CauseKind::NotPreemptible, until, &ready(X, FIFO, &device(1_500, X, flags::RESCHEDULE), 4_000));
     // The priority of a thread can change while it runs, without a switch.
     assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &[], 4_000));
     assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &device(3_000, X, 0), 4_000));
@@ -255,7 +255,7 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     let unknown = TraceEvidence { host_unknown: true, is_virtual: true, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (5_010, unknown), &pending(X, FIFO, 4_000));
     let served = |at_us| ring(&[&pending(X, FIFO, 4_000), &device(at_us, X, flags::RESCHEDULE)]);
-    assert_kind(PartKind::NotPreemptible, (5_010, unknown), &served(1_500));
+    assert_kind(CauseKind::NotPreemptible, (5_010, unknown), &served(1_500));
     assert_doubt(Doubt::LessImportant, (5_010, unknown), &served(4_999));
     // Another CPU woke the thread, so its wake-up arrived here at an unknown time.
     let mut elsewhere = ready(X, FIFO, &[], 4_000);
@@ -266,21 +266,21 @@ fn a_thread_that_is_to_be_preempted_and_keeps_running_shows_a_kernel_that_could_
     assert_doubt(Doubt::OtherCpu, (5_010, free), &elsewhere);
     let mut important = ready(X, FIFO, &[to(1_500, (X, RUNS), (HOG, HIGHER))], 4_000);
     important[3].what = What::WokenElsewhere { thread: T, priority: FIFO };
-    assert_kind(PartKind::Thread, until, &important);
+    assert_kind(CauseKind::Thread, until, &important);
     assert_doubt(Doubt::OtherCpu, (5_010, free), &important);
     // On a slow machine, the scheduler itself takes that long.
     let slow = TraceEvidence { scheduling_ns: 20_000, ..EVIDENCE };
-    assert_kind(PartKind::NotPreemptible, (1_060, EVIDENCE), &pending(X, FIFO, 40));
-    assert_kind(PartKind::Scheduling, (1_042, slow), &ready(X, FIFO, &[], 40));
-    assert_kind(PartKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
+    assert_kind(CauseKind::NotPreemptible, (1_060, EVIDENCE), &pending(X, FIFO, 40));
+    assert_kind(CauseKind::Scheduling, (1_042, slow), &ready(X, FIFO, &[], 40));
+    assert_kind(CauseKind::NotPreemptible, (1_060, slow), &pending(X, FIFO, 55));
     // A switch that takes longer than the usual one is no proof. An interrupt after which it is still missing is one.
     let usual = TraceEvidence { scheduling_ns: 10_000, ..EVIDENCE };
     assert_doubt(Doubt::LessImportant, (1_042, usual), &pending(X, FIFO, 35));
-    assert_kind(PartKind::NotPreemptible, (1_060, usual), &pending(X, FIFO, 45));
+    assert_kind(CauseKind::NotPreemptible, (1_060, usual), &pending(X, FIFO, 45));
     let served = ready(X, FIFO, &device(1_005, X, flags::RESCHEDULE), 40);
-    assert_kind(PartKind::NotPreemptible, (1_060, usual), &served);
+    assert_kind(CauseKind::NotPreemptible, (1_060, usual), &served);
     // An ordinary thread has no precedence over another.
-    assert_kind(PartKind::Thread, until, &ready(X, FAIR, &[], 4_000));
+    assert_kind(CauseKind::Thread, until, &ready(X, FAIR, &[], 4_000));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_handler_is_divided_by_the_functions_that_it_calls() {
         to(1_308, (X, RUNS), (T, FIFO)),
     ];
     let parts = explained(1_310, EVIDENCE, &ring(&[&begin, &calls])).parts;
-    let of_handler: Vec<_> = parts.iter().filter(|part| part.kind == PartKind::HardInterrupt).collect();
+    let of_handler: Vec<_> = parts.iter().filter(|part| part.kind == CauseKind::HardInterrupt).collect();
     // A device interrupts the function, and again after the end of one was not recorded. It called none of them.
     let unended =
         [at(1_305, X, What::Calls(0xc0)), at(1_307, X, What::HardBegins(IRQ)), at(1_308, X, What::HardEnds(IRQ))];
@@ -320,7 +320,7 @@ fn a_priority_that_it_inherits_makes_a_thread_important() {
     // A thread on another CPU waits for the running one, before the deadline or after it.
     for since in [900, 1_500] {
         let changes = [inherits(since, OTHER, (X, HIGHER), true)];
-        let explained = assert_kind(PartKind::Thread, until, &ring(&[&ready(X, FIFO, &[], 4_000), &changes]));
+        let explained = assert_kind(CauseKind::Thread, until, &ring(&[&ready(X, FIFO, &[], 4_000), &changes]));
         let first = &explained.parts[0];
         assert_eq!((first.pid, first.priority), (Some(X), Some(90)));
         assert_eq!(first.inherits_from.as_deref(), Some("pid 91"));
@@ -330,7 +330,7 @@ fn a_priority_that_it_inherits_makes_a_thread_important() {
     // While another thread ran.
     let preempted = [to(700, (X, RUNS), (HELPER, 49)), to(900, (HELPER, SLEEPS), (X, HIGHER))];
     let events = ring(&[&ready(X, FIFO, &[], 4_000), &preempted, &[inherits(800, OTHER, (X, HIGHER), true)]]);
-    let first = assert_kind(PartKind::Thread, until, &events).parts.remove(0);
+    let first = assert_kind(CauseKind::Thread, until, &events).parts.remove(0);
     assert_eq!((first.pid, first.inherits_from.as_deref()), (Some(X), Some("pid 91")));
     // Without the event, for another thread, and after the end of the inheritance.
     assert_doubt(Doubt::LessImportant, until, &ready(X, FIFO, &[], 4_000));
@@ -345,7 +345,7 @@ fn a_priority_that_it_inherits_makes_a_thread_important() {
 fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     let until = (51_010, EVIDENCE);
     let chosen = |next, priority| [to(2_000, (X, SLEEPS), (next, priority))];
-    for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
+    for (own, kind) in [(FIFO, CauseKind::Paused), (DEADLINE, CauseKind::Budget)] {
         for (next, priority) in [(0, FAIR), (HOG, FAIR), (HOG, 50)] {
             let events = ready(X, own, &chosen(next, priority), 50_000);
             let explained = assert_kind(kind, until, &events);
@@ -368,10 +368,10 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     // What is disabled pauses nothing.
     let paused = |next| ready(X, FIFO, &chosen(next, FAIR), 50_000);
     assert_doubt(Doubt::Idle, (51_010, with(false, true)), &paused(0));
-    assert_kind(PartKind::Unexplained, (51_010, with(false, false)), &paused(HOG));
+    assert_kind(CauseKind::Unexplained, (51_010, with(false, false)), &paused(HOG));
     // A thread that is as important is a cause of its own, and so is one that is more important.
     for priority in [FIFO, HIGHER, DEADLINE] {
-        let explained = assert_kind(PartKind::Thread, until, &ready(X, FIFO, &chosen(HOG, priority), 50_000));
+        let explained = assert_kind(CauseKind::Thread, until, &ready(X, FIFO, &chosen(HOG, priority), 50_000));
         assert_eq!(explained.parts[0].pid, Some(HOG));
     }
     // The stopper thread empties a CPU before it goes offline.
@@ -379,21 +379,21 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     assert_doubt(Doubt::Idle, until, &ready(X, FIFO, &emptied, 50_000));
     // The thread itself was switched away from while it was ready.
     let spins = [to(0, (0, RUNS), (T, FIFO)), to(900, (T, RUNS), (X, FAIR)), to(51_000, (X, RUNS), (T, FIFO))];
-    assert_kind(PartKind::Paused, until, &spins);
+    assert_kind(CauseKind::Paused, until, &spins);
     // It used up its own time, and nothing else was to run.
-    for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
+    for (own, kind) in [(FIFO, CauseKind::Paused), (DEADLINE, CauseKind::Budget)] {
         let alone = [to(0, (0, RUNS), (T, own)), to(900, (T, RUNS), (0, FAIR)), to(51_000, (0, RUNS), (T, own))];
         assert_kind(kind, until, &alone);
     }
     // The thread that ran already was to be preempted, and then no longer: the scheduler chose it again.
     let again = [device(1_500, X, flags::RESCHEDULE), device(2_000, X, 0)].concat();
-    assert_kind(PartKind::Paused, until, &ready(X, FIFO, &again, 50_000));
+    assert_kind(CauseKind::Paused, until, &ready(X, FIFO, &again, 50_000));
     // As important.
     let mut equal = ready(X, FIFO, &again, 50_000);
     equal[1] = to(500, (T, SLEEPS), (X, FIFO));
-    assert_kind(PartKind::Thread, until, &equal);
+    assert_kind(CauseKind::Thread, until, &equal);
     // Its timer woke it on an idle CPU, which then became idle again.
-    for (own, kind) in [(FIFO, PartKind::Paused), (DEADLINE, PartKind::Budget)] {
+    for (own, kind) in [(FIFO, CauseKind::Paused), (DEADLINE, CauseKind::Budget)] {
         let again = [at(1_010, 0, What::Idle(Some(1)))];
         assert_kind(kind, until, &ready(0, own, &again, 50_000));
         assert_doubt(Doubt::Idle, until, &ready(0, own, &[], 50_000));
@@ -401,7 +401,7 @@ fn the_chosen_thread_shows_a_pause_by_the_scheduler() {
     // It ran on another CPU afterwards.
     let mut moved = ready(X, FIFO, &chosen(HOG, FAIR), 50_000);
     moved.pop();
-    assert_kind(PartKind::Unexplained, until, &moved);
+    assert_kind(CauseKind::Unexplained, until, &moved);
 }
 
 #[test]
@@ -409,16 +409,16 @@ fn the_throttled_time_of_its_group_shows_a_quota() {
     let counted = |throttled_ms: u64| TraceEvidence { throttled_ns: throttled_ms * 1_000_000, ..EVIDENCE };
     for runs in [0, X] {
         let events = ready(runs, FAIR, &[], 25_000);
-        assert_kind(PartKind::CpuQuota, (26_010, counted(27)), &events);
-        let without = if runs == 0 { PartKind::Unexplained } else { PartKind::Thread };
+        assert_kind(CauseKind::CpuQuota, (26_010, counted(27)), &events);
+        let without = if runs == 0 { CauseKind::Unexplained } else { CauseKind::Thread };
         assert_kind(without, (26_010, counted(20)), &events);
     }
     // A thread of the same group cannot run while the group is paused, and quotas do not concern real-time threads.
     let sharing = TraceEvidence { sharing: &[X], ..counted(27) };
-    assert_kind(PartKind::Thread, (26_010, sharing), &ready(X, FAIR, &[], 25_000));
+    assert_kind(CauseKind::Thread, (26_010, sharing), &ready(X, FAIR, &[], 25_000));
     let important = ready(X, FAIR, &[to(1_100, (X, RUNS), (HOG, HIGHER))], 25_000);
-    assert_kind(PartKind::Thread, (26_010, counted(27)), &important);
-    assert_kind(PartKind::Unexplained, (26_010, counted(27)), &ready(0, FIFO, &[], 25_000));
+    assert_kind(CauseKind::Thread, (26_010, counted(27)), &important);
+    assert_kind(CauseKind::Unexplained, (26_010, counted(27)), &ready(0, FIFO, &[], 25_000));
 }
 
 #[test]
@@ -431,10 +431,10 @@ fn a_thread_that_passes_the_interrupt_on_is_delayed_by_one_that_is_as_important(
     ];
     let edge = TraceEvidence { waits_for_timer: false, is_blocking: false, ..EVIDENCE };
     let raised = [woken(990, HOG, (HELPER, 49))];
-    let explained = assert_kind(PartKind::Thread, (6_010, edge), &ring(&[&begin, &raised, &end]));
+    let explained = assert_kind(CauseKind::Thread, (6_010, edge), &ring(&[&begin, &raised, &end]));
     assert_eq!(explained.parts[0].pid, Some(HOG));
     // Nothing shows that the interrupt had come.
-    assert_kind(PartKind::Unexplained, (6_010, edge), &ring(&[&begin, &end]));
+    assert_kind(CauseKind::Unexplained, (6_010, edge), &ring(&[&begin, &end]));
 }
 
 #[test]
@@ -469,14 +469,14 @@ fn what_exceeds_the_parts_is_a_named_remainder() {
     let explained = explained(51_010, EVIDENCE, &events);
     let rest: Vec<_> = explained.parts.iter().filter(|part| part.name.as_deref() == Some("(others)")).collect();
     let [rest] = rest.as_slice() else { panic!("{explained:?}") };
-    assert!(rest.kind == PartKind::Thread && rest.count > 30 && rest.pid.is_none(), "{rest:?}");
+    assert!(rest.kind == CauseKind::Thread && rest.count > 30 && rest.pid.is_none(), "{rest:?}");
 }
 
 #[test]
 fn each_kind_except_unexplained_time_has_a_rule() {
     let with_a_rule = |kind| CAUSE_RULES.iter().any(|rule| rule.kind == kind);
-    for kind in PartKind::ALL {
-        assert_eq!(with_a_rule(kind), kind != PartKind::Unexplained, "{kind:?}");
+    for kind in CauseKind::ALL {
+        assert_eq!(with_a_rule(kind), kind != CauseKind::Unexplained, "{kind:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     events::What,
-    part::{Doubt, PartKind},
+    part::{CauseKind, Doubt},
     track::{Doing, IDLE_PRIORITY, Piece, Section, Span, Waker},
 };
 
@@ -100,7 +100,7 @@ pub(super) struct Case<'a> {
 #[non_exhaustive]
 pub struct CauseRule {
     /// The kind of the parts that it explains.
-    pub kind: PartKind,
+    pub kind: CauseKind,
     /// The events that must be there.
     pub proof: &'static str,
     /// The events and values that refute it.
@@ -120,7 +120,7 @@ const fn never(_: Case<'_>) -> bool {
 /// The rules, in the order in which they are tried. The first one that holds and is not refuted explains a piece.
 pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
-        kind: PartKind::Stopped,
+        kind: CauseKind::Stopped,
         proof: "the thread was switched away from in state T (stopped), and nothing has woken it",
         refutation: "another state",
         fix: "find the program that sends SIGSTOP or SIGTSTP",
@@ -129,7 +129,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: never,
     },
     CauseRule {
-        kind: PartKind::Traced,
+        kind: CauseKind::Traced,
         proof: "the thread was switched away from in state t (tracing stop), and nothing has woken it",
         refutation: "another state",
         fix: "measure without a debugger or strace",
@@ -138,7 +138,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: never,
     },
     CauseRule {
-        kind: PartKind::PageFault,
+        kind: CauseKind::PageFault,
         proof: "the thread accessed a page that was not mapped, and had no other event before it was switched away from, or \
                 before it continued",
         refutation: "its timer woke it",
@@ -148,7 +148,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.waits_for_timer(),
     },
     CauseRule {
-        kind: PartKind::Blocked,
+        kind: CauseKind::Blocked,
         proof: "the thread was switched away from in state D, or in state S and then woken by a thread",
         refutation: "its timer woke it; it measures the interrupt of a device",
         fix: "find what the thread waits for; the part names what woke it",
@@ -157,7 +157,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.span.doing == Doing::Sleeps && !case.evidence.waits_for_timer,
     },
     CauseRule {
-        kind: PartKind::HardInterrupt,
+        kind: CauseKind::HardInterrupt,
         proof: "the handler had begun and had not ended, and the thread was ready or waited for its timer",
         refutation: "the thread waited for something else",
         fix: "move the interrupt to another CPU",
@@ -166,7 +166,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.is_elsewhere(),
     },
     CauseRule {
-        kind: PartKind::SoftInterrupt,
+        kind: CauseKind::SoftInterrupt,
         proof: "the softirq had begun and had not ended, and the thread was ready or waited for its timer",
         refutation: "the thread waited for something else",
         fix: "move the interrupt that raises it to another CPU",
@@ -175,7 +175,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.is_elsewhere(),
     },
     CauseRule {
-        kind: PartKind::Host,
+        kind: CauseKind::Host,
         proof: "the CPU was idle, or a gap lasts 5 ms or more; nothing happened for 50 µs or more, and the steal time rose by at \
                 least that, give or take one tick",
         refutation: "the CPU served another interrupt before that of the timer; the steal time rose by less",
@@ -185,7 +185,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.is_sleeping() && case.has_served(),
     },
     CauseRule {
-        kind: PartKind::IdleExit,
+        kind: CauseKind::IdleExit,
         proof: "the CPU was idle, its timer interrupt then woke the thread, and the time is no longer than the idle state needs: \
                 three times the stated latency plus 50 µs (200 µs in a virtual machine)",
         refutation: "another interrupt was served before; the time is longer",
@@ -195,7 +195,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.has_served(),
     },
     CauseRule {
-        kind: PartKind::TimerDelivery,
+        kind: CauseKind::TimerDelivery,
         proof: "a timer interrupt woke the thread less than 20 µs late (40 µs in a virtual machine), and nothing else happened",
         refutation: "the delays add up to more",
         fix: "",
@@ -204,7 +204,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.piece.length() + case.piece.idle_until_woken >= case.evidence.interrupts_off_ns,
     },
     CauseRule {
-        kind: PartKind::InterruptsOffOrHost,
+        kind: CauseKind::InterruptsOffOrHost,
         proof: "as for disabled interrupts, in a virtual machine: a hypervisor need not count as steal time what it takes",
         refutation: "another interrupt was served before",
         fix: "search with the irqsoff tracer; own CPUs on the host",
@@ -213,7 +213,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.has_served(),
     },
     CauseRule {
-        kind: PartKind::InterruptsOff,
+        kind: CauseKind::InterruptsOff,
         proof: "a thread ran, no interrupt was served, and the timer interrupt that then woke the sampled thread was 20 µs late \
                 or more",
         refutation: "another interrupt was served before; the machine is virtual",
@@ -223,7 +223,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.has_served() || case.host_is_possible(),
     },
     CauseRule {
-        kind: PartKind::Thread,
+        kind: CauseKind::Thread,
         proof: "the thread that passes the interrupt or the timer on ran, or was ready while a thread ran that is at least as \
                 important",
         refutation: "a less important thread ran",
@@ -233,7 +233,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: never,
     },
     CauseRule {
-        kind: PartKind::OwnWork,
+        kind: CauseKind::OwnWork,
         proof: "the thread ran at its deadline and still runs",
         refutation: "a page fault; it does not block until its deadlines; nothing happened for 50 µs or more, and the steal \
                      time rose, or the hypervisor does not report it",
@@ -243,7 +243,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| !case.evidence.is_blocking || case.host_may_pause_it(),
     },
     CauseRule {
-        kind: PartKind::Return,
+        kind: CauseKind::Return,
         proof: "the thread runs, for 50 µs at most",
         refutation: "the time is longer",
         fix: "",
@@ -252,7 +252,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.is_longer_than_a_return(),
     },
     CauseRule {
-        kind: PartKind::Scheduling,
+        kind: CauseKind::Scheduling,
         proof: "the thread was ready, the CPU was idle for 50 µs at most or ran a less important thread for 5 µs or twice \
                 a usual switch at most, and then ran the thread",
         refutation: "the time is longer",
@@ -262,7 +262,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: never,
     },
     CauseRule {
-        kind: PartKind::CpuQuota,
+        kind: CauseKind::CpuQuota,
         proof: "the thread is ordinary and was ready, the CPU was idle or ran a thread of another control group, and cpu.stat \
                 counts that much throttled time around the sample",
         refutation: "cpu.stat counts less; a thread of the same group ran; a real-time thread ran",
@@ -272,7 +272,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.current_is_realtime() || case.shares_the_quota(),
     },
     CauseRule {
-        kind: PartKind::Budget,
+        kind: CauseKind::Budget,
         proof: "the thread is SCHED_DEADLINE and was ready, and the CPU was switched to a less important thread, or to idle, \
                 or entered an idle state",
         refutation: "a kernel that was about to preempt the running thread",
@@ -282,7 +282,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.must_be_preempted() || case.own().is_none(),
     },
     CauseRule {
-        kind: PartKind::Paused,
+        kind: CauseKind::Paused,
         proof: "the thread has a real-time priority and was ready, and the CPU was switched to a less important thread, or to \
                 idle, or entered an idle state, or a less important thread was to be preempted and then no longer, so that \
                 the scheduler had chosen it again",
@@ -295,7 +295,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.must_be_preempted() || !(case.may_be_throttled() || case.may_be_served()),
     },
     CauseRule {
-        kind: PartKind::NotPreemptible,
+        kind: CauseKind::NotPreemptible,
         proof: "this CPU woke the thread, which has a real-time policy, and a less important thread that ran \
                 already kept running after an event that showed that it was to be preempted, for longer than four usual \
                 switches (10 to 50 µs), or than two if it also kept running for two after a further interrupt",
@@ -308,7 +308,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.host_may_pause_it() && !case.is_held(),
     },
     CauseRule {
-        kind: PartKind::Host,
+        kind: CauseKind::Host,
         proof: "the thread was ready, the CPU was idle, and the steal time rose by at least that, give or take one tick",
         refutation: "the steal time rose by less",
         fix: "give the virtual machine CPUs of its own on the host",
@@ -317,7 +317,7 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: never,
     },
     CauseRule {
-        kind: PartKind::Thread,
+        kind: CauseKind::Thread,
         proof: "the thread was ready, and a thread ran that is at least as important, by its own priority at the switch or by \
                 one that it inherited since (sched_pi_setprio), or of the same ordinary policy",
         refutation: "the thread ran on another CPU afterwards; the running thread is less important",
@@ -329,15 +329,15 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
 ];
 
 /// Returns the kind of a piece: that of the first rule that holds and is not refuted.
-pub(super) fn kind(case: Case<'_>) -> PartKind {
+pub(super) fn kind(case: Case<'_>) -> CauseKind {
     if case.piece.is_lost {
-        return PartKind::Unexplained;
+        return CauseKind::Unexplained;
     }
     if case.piece.is_unseen_switch && case.piece.length() <= RETURN_NS {
-        return PartKind::Scheduling;
+        return CauseKind::Scheduling;
     }
     let rule = CAUSE_RULES.iter().find(|rule| (rule.holds)(case) && !(rule.is_refuted)(case));
-    rule.map_or(PartKind::Unexplained, |rule| rule.kind)
+    rule.map_or(CauseKind::Unexplained, |rule| rule.kind)
 }
 
 /// Returns why no rule explains a piece.

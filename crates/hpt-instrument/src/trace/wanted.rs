@@ -1,6 +1,6 @@
 //! Decides when the stacks of large causes in the kernel are recorded: until each cause has some.
 
-use super::part::{Explained, Part, PartKind};
+use super::part::{CauseKind, Explained, Part};
 
 /// The maximum number of causes whose stacks are recorded, and the number of samples in which one is sought.
 const CAUSES: usize = 16;
@@ -13,7 +13,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 /// A large cause in the kernel.
 #[derive(Clone, Debug)]
 struct WantedCause {
-    kind: PartKind,
+    kind: CauseKind,
     name: Option<String>,
     /// The number of further samples in which a stack is sought. One that has a stack counts several times.
     tries: u32,
@@ -71,12 +71,12 @@ mod tests {
     use super::{CAUSES, Change, INTERVAL_NS, STACKS, TRIES, WantedStacks};
     use crate::trace::{
         attribute::part,
-        part::{Explained, LateSample, Part, PartKind},
+        part::{CauseKind, Explained, LateSample, Part},
     };
 
     /// Returns a sample with one part of this thread, with a stack or without one.
     fn sample(deadline_ns: u64, name: &str, has_stack: bool) -> Explained {
-        let mut part = Part { name: Some(name.to_owned()), ..part(PartKind::NotPreemptible, 0) };
+        let mut part = Part { name: Some(name.to_owned()), ..part(CauseKind::NotPreemptible, 0) };
         part.addresses.stacks.extend(has_stack.then(|| vec![1]));
         let sample = LateSample::new((7, None), deadline_ns, 1_000);
         Explained { sample, cpu: None, is_complete: true, parts: vec![part], timeline: Vec::new() }

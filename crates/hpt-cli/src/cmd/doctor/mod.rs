@@ -10,7 +10,7 @@ use crate::{
     arguments::{Codes, CpuChoice, after_help, verbose_with},
     context::Context,
     exit::Failure,
-    measurements::doctor::{self, ExaminationArguments, Use, document::goal_word},
+    measurements::doctor::{self, ExaminationArguments},
     output::Document,
     sampling::realtime_options::check_cpus,
 };
@@ -65,14 +65,13 @@ fn try_fixes(arguments: &DoctorArguments, context: &Context) -> Result<Document,
     // Without a CPU on the command line, this is also the CPU of hpt latency.
     let cpu = context.cpu(named.map(CpuChoice::Number)).unwrap_or(0);
     check_cpus(&[Some(cpu)])?;
-    let goal = goal.map_or(Goal::Realtime, Use::goal);
+    let goal = goal.unwrap_or(Goal::Realtime);
     let mut examined = examine(&facts, Some(cpu), goal);
     if !rules.is_empty() {
         examined.retain(|examined| rules.iter().any(|rule| rule == examined.rule.id));
     }
     let fixes = run_time_fixes(&context.host, &facts, &examined, cpu);
     let is_cpu_named = arguments.examination.cpu.is_some();
-    let goal_word = goal_word(goal);
-    let wanted = Wanted { goal, goal_word, cpu, is_cpu_named, fixes: &fixes, examined: &examined };
+    let wanted = Wanted { goal, cpu, is_cpu_named, fixes: &fixes, examined: &examined };
     trial::run(&arguments.trial, &wanted, context)
 }

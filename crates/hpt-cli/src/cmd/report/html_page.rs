@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hpt_document::{
     Document,
-    doctor::{DoctorDocument, DoctorSeverity, DoctorVerdict},
+    doctor::{DoctorDocument, DoctorVerdict, Severity},
     probe::ProbeDocument,
     report::{ReportDocument, ReportPartState},
     sleep::SleepDocument,
@@ -210,10 +210,10 @@ fn machine(report: &ReportDocument) -> Section {
 fn findings(doctor: DoctorDocument) -> Section {
     let provenance = chart::about(&(&doctor).into(), "hpt doctor, which reads the kernel's files and changes nothing");
     let all = doctor.rules.len();
-    let rank = |severity: Option<DoctorSeverity>| match severity {
-        Some(DoctorSeverity::High) => 0,
-        Some(DoctorSeverity::Low) => 1,
-        Some(DoctorSeverity::Info) => 2,
+    let rank = |severity: Option<Severity>| match severity {
+        Some(Severity::High) => 0,
+        Some(Severity::Low) => 1,
+        Some(Severity::Info) => 2,
         None => 3,
     };
     let count = |verdict: DoctorVerdict| doctor.rules.iter().filter(|rule| rule.verdict == verdict).count();
@@ -233,7 +233,7 @@ fn findings(doctor: DoctorDocument) -> Section {
     pieces.extend(found.into_iter().map(|rule| {
         let likely = if rule.certain == Some(false) { "Likely, not observed: " } else { "" };
         Piece::Finding(Finding {
-            severity: rule.severity.map_or("", DoctorSeverity::name).to_owned(),
+            severity: rule.severity.map_or("", Severity::name).to_owned(),
             title: rule.title,
             observed: format!("{likely}{}.", rule.observed),
             why: rule.why,

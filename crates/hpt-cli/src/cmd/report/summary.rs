@@ -1,7 +1,7 @@
 //! The top of a report: the verdict in a few sentences, the key figures, and the conditions of the measurement.
 
 use hpt_document::{
-    doctor::{DoctorDocument, DoctorSeverity, DoctorVerdict},
+    doctor::{DoctorDocument, DoctorVerdict, Severity},
     probe::ProbeDocument,
     report::ReportConditions,
     stall::StallDocument,
@@ -101,7 +101,7 @@ fn problems(doctor: &DoctorDocument) -> String {
             .filter(move |rule| rule.verdict == DoctorVerdict::Problem && rule.severity == Some(severity));
         found.map(|rule| rule.title.as_str()).collect::<Vec<_>>()
     };
-    let (high, low) = (of(DoctorSeverity::High), of(DoctorSeverity::Low));
+    let (high, low) = (of(Severity::High), of(Severity::Low));
     let (named, kind) = match (high.is_empty(), low.is_empty()) {
         (false, _) => (&high, "high"),
         (true, false) => (&low, "low"),

@@ -1,6 +1,6 @@
 //! The details that `hpt doctor -v` and `hpt doctor RULE` print: all rules with their verdicts, reasons and fixes.
 
-use hpt_document::doctor::{DoctorDocument, DoctorGoal, DoctorRule, DoctorSeverity, DoctorVerdict};
+use hpt_document::doctor::{DoctorDocument, DoctorRule, DoctorVerdict, Goal, Severity};
 
 use super::summary::verdict_line;
 use crate::{
@@ -21,7 +21,7 @@ pub(super) fn details(data: &DoctorDocument, are_named: bool) -> Vec<Block> {
     ));
     // The answer comes first, and what it is about last.
     let mut blocks = if are_named { Vec::new() } else { vec![Block::Headline(format!("{}.", verdict_line(data)))] };
-    for severity in [DoctorSeverity::High, DoctorSeverity::Low, DoctorSeverity::Info] {
+    for severity in [Severity::High, Severity::Low, Severity::Info] {
         let of_this = data.rules.iter().filter(|row| row.severity == Some(severity));
         blocks.extend(of_this.map(|row| rule_block(row, &format!("{}: {}", severity.name(), row.title))));
     }
@@ -71,7 +71,7 @@ fn rows_of(data: &DoctorDocument, verdict: DoctorVerdict) -> Vec<Vec<Cell>> {
 const SHOWN: usize = 6;
 
 fn rule_block(row: &DoctorRule, title: &str) -> Block {
-    let is_problem = matches!(row.severity, Some(DoctorSeverity::High | DoctorSeverity::Low));
+    let is_problem = matches!(row.severity, Some(Severity::High | Severity::Low));
     let observed = match row.certain {
         Some(false) => format!("{} (likely, not observed)", row.observed),
         _ => row.observed.clone(),
@@ -86,8 +86,8 @@ fn rule_block(row: &DoctorRule, title: &str) -> Block {
         let cpus = one.cpus.as_ref().map(|cpus| format!(" (CPUs {cpus})")).unwrap_or_default();
         line("evidence", &format!("{}{cpus}: {}", one.file, one.value), Tone::Faint)
     }));
-    if row.severity == Some(DoctorSeverity::Info) && !row.goals.is_empty() {
-        let goals: Vec<_> = row.goals.iter().map(|goal| format!("--for {}", DoctorGoal::name(*goal))).collect();
+    if row.severity == Some(Severity::Info) && !row.goals.is_empty() {
+        let goals: Vec<_> = row.goals.iter().map(|goal| format!("--for {}", Goal::name(*goal))).collect();
         lines.push(line("counts", &format!("as a problem with {}", goals.join(" or ")), Tone::Plain));
     }
     for fix in &row.fixes {

@@ -2,9 +2,9 @@
 
 use hpt_core::Host;
 use hpt_document::doctor::{
-    DoctorDocument, DoctorEvidence, DoctorFix, DoctorGoal, DoctorMeasurement, DoctorRule, DoctorSeverity, DoctorVerdict,
+    DoctorDocument, DoctorEvidence, DoctorFix, DoctorMeasurement, DoctorRule, DoctorVerdict, Goal, Severity,
 };
-use hpt_instrument::diagnose::{Examined, Finding, Goal, MachineFacts, Severity, Verdict};
+use hpt_instrument::diagnose::{Examined, Finding, MachineFacts, Verdict};
 
 use crate::{document_head::head_of, output::Answer};
 
@@ -28,7 +28,7 @@ pub(super) fn document(
     DoctorDocument {
         head: head_of("doctor", host),
         cpu,
-        goal: goal_word(goal),
+        goal,
         problems_found: match answer(examined, goal, Severity::Low, false) {
             Answer::Yes => Some(false),
             Answer::No => Some(true),
@@ -92,8 +92,8 @@ fn row(examined: &Examined) -> DoctorRule {
         title: rule.title.to_owned(),
         about: rule.about.to_owned(),
         verdict,
-        goals: examined.goals().into_iter().map(goal_word).collect(),
-        severity: finding.map(|finding| severity_word(finding.severity)),
+        goals: examined.goals(),
+        severity: finding.map(|finding| finding.severity),
         certain: finding.map(|finding| finding.certain),
         observed,
         evidence: examined
@@ -109,22 +109,5 @@ fn row(examined: &Examined) -> DoctorRule {
         affects: rule.affects.to_owned(),
         fixes: fixes.iter().map(fix).collect(),
         references: rule.references.iter().map(|&text| text.to_owned()).collect(),
-    }
-}
-
-const fn severity_word(severity: Severity) -> DoctorSeverity {
-    match severity {
-        Severity::High => DoctorSeverity::High,
-        Severity::Low => DoctorSeverity::Low,
-        Severity::Info => DoctorSeverity::Info,
-    }
-}
-
-pub(crate) const fn goal_word(goal: Goal) -> DoctorGoal {
-    match goal {
-        Goal::General => DoctorGoal::General,
-        Goal::Timekeeping => DoctorGoal::Timekeeping,
-        Goal::Realtime => DoctorGoal::Realtime,
-        Goal::Benchmarks => DoctorGoal::Benchmarks,
     }
 }

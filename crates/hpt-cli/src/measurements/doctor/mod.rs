@@ -1,15 +1,15 @@
 //! Examines a machine: finds problems that impair latency and timekeeping.
 
 mod details;
-pub(crate) mod document;
+mod document;
 mod measure;
 mod summary;
 
 use std::path::PathBuf;
 
 use clap::{
-    Args, ValueEnum, ValueHint,
-    builder::{PossibleValue, PossibleValuesParser},
+    Args, ValueHint,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use hpt_core::Host;
 use hpt_instrument::diagnose::{Examined, Goal, MachineFacts, Severity, THEMES, examine};
@@ -21,52 +21,33 @@ use self::{
     summary::summary,
 };
 use crate::{
-    arguments::CpuChoice,
+    arguments::{CpuChoice, word_with_help},
     context::Context,
     exit::Failure,
     output::{Answer, Document, message},
     sampling::cpu_absences::Parts,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Use {
-    /// Only faults and misconfiguration are problems
-    General,
-    /// Accurate time and accurate intervals
-    Timekeeping,
-    /// Threads that must react within a bounded time
-    Realtime,
-    /// Repeatable measurements of the speed of programs
-    Benchmarks,
-}
-
-impl Use {
-    pub(crate) const fn goal(self) -> Goal {
-        match self {
-            Self::General => Goal::General,
-            Self::Timekeeping => Goal::Timekeeping,
-            Self::Realtime => Goal::Realtime,
-            Self::Benchmarks => Goal::Benchmarks,
-        }
+/// Returns what counts as a problem for a goal, for the help.
+const fn goal_help(goal: Goal) -> &'static str {
+    match goal {
+        Goal::General => "Only faults and misconfiguration are problems",
+        Goal::Timekeeping => "Accurate time and accurate intervals",
+        Goal::Realtime => "Threads that must react within a bounded time",
+        Goal::Benchmarks => "Repeatable measurements of the speed of programs",
     }
 }
 
-/// The least severity with which a problem determines the exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    /// A problem that delays programs by a millisecond or more, or makes time wrong
-    High,
-    /// Any problem
-    Low,
-}
-
-impl FailOn {
-    const fn severity(self) -> Severity {
-        match self {
-            Self::High => Severity::High,
-            Self::Low => Severity::Low,
-        }
-    }
+/// Parses the least severity with which a problem determines the exit code. Notes never do.
+fn fail_on() -> impl TypedValueParser<Value = Severity> {
+    let help = [
+        (Severity::High, "A problem that delays programs by a millisecond or more, or makes time wrong"),
+        (Severity::Low, "Any problem"),
+    ];
+    let values = help.map(|(severity, help)| PossibleValue::new(severity.name()).help(help));
+    let severity =
+        move |name: String| help.iter().find(|(severity, _)| severity.name() == name).map(|(severity, _)| *severity);
+    PossibleValuesParser::new(values).map(move |name| severity(name).expect("one of the values"))
 }
 
 /// The options of an examination.
@@ -80,8 +61,8 @@ pub(crate) struct ExaminationArguments {
     /// Choose what counts as a problem [default: general, or realtime with --cpu]
     ///
     /// Everything that does not count for the goal is a note.
-    #[arg(long = "for", value_name = "GOAL")]
-    pub(crate) goal: Option<Use>,
+    #[arg(long = "for", value_name = "GOAL", value_parser = word_with_help(goal_help))]
+    pub(crate) goal: Option<Goal>,
     /// Check for a thread on this CPU [default: isolated CPUs]
     ///
     /// Without this option, checks of dedicated CPUs examine the isolated CPUs, and all other checks examine all CPUs.
@@ -96,8 +77,8 @@ pub(crate) struct ExaminationArguments {
     ///
     /// The exit code is 3 if no such problem was observed, but one is likely, or a check that may find one had no
     /// result. Without this option, the exit code does not depend on the problems.
-    #[arg(long, value_name = "SEVERITY")]
-    fail_on: Option<FailOn>,
+    #[arg(long, value_name = "SEVERITY", value_parser = fail_on())]
+    fail_on: Option<Severity>,
     /// Check the system snapshot in FILE (see hpt capture)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "measure")]
     pub(crate) host: Option<PathBuf>,
@@ -111,7 +92,7 @@ fn rules() -> impl Iterator<Item = PossibleValue> {
 impl ExaminationArguments {
     fn goal(&self) -> Goal {
         match self.goal {
-            Some(goal) => goal.goal(),
+            Some(goal) => goal,
             None if self.cpu.is_some() => Goal::Realtime,
             None => Goal::General,
         }
@@ -119,7 +100,7 @@ impl ExaminationArguments {
 
     /// Returns the options with which another run examines the same machine in the same way, each after a space.
     fn options(&self) -> String {
-        let goal = self.goal.map(|goal| format!(" --for {}", goal.goal().name()));
+        let goal = self.goal.map(|goal| format!(" --for {}", goal.name()));
         let cpu = self.cpu.map(|cpu| format!(" --cpu {cpu}"));
         let host = self.host.as_ref().map(|path| format!(" --host {}", quoted(&path.to_string_lossy())));
         [goal, cpu, host].into_iter().flatten().collect()
@@ -196,14 +177,14 @@ fn result(
 
 /// Returns the answer for scripts, which depends on the problems only with `--fail-on`.
 fn verdict(arguments: &ExaminationArguments, goal: Goal, examined: &[Examined]) -> Answer {
-    arguments.fail_on.map_or(Answer::Yes, |fail_on| answer(examined, goal, fail_on.severity(), true))
+    arguments.fail_on.map_or(Answer::Yes, |fail_on| answer(examined, goal, fail_on, true))
 }
 
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 
-    use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
+    use hpt_document::doctor::DoctorDocument;
 
     use hpt_instrument::diagnose::{Examined, Gap, Gaps, Goal, MachineFacts, Severity, Verdict, examine, prove};
 
@@ -263,7 +244,7 @@ mod tests {
                     let command = if is_a_fix { Some(alone) } else { command_in(line) };
                     commands.extend(command.map(str::to_owned));
                 }
-                let first = data.rules.iter().filter(|rule| rule.severity == Some(DoctorSeverity::High));
+                let first = data.rules.iter().filter(|rule| rule.severity == Some(Severity::High));
                 for rule in first {
                     assert!(summary.contains(&rule.title), "{} on {name}:\n{summary}", rule.rule);
                     let fix = rule.fixes.first().filter(|fix| fix.commands_suffice && fix.commands.len() == 1);

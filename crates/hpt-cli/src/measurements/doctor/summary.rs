@@ -1,6 +1,6 @@
 //! The default output of `hpt doctor`: a verdict and the problems, on one screen of 80 columns and 24 lines.
 
-use hpt_document::doctor::{DoctorDocument, DoctorGoal, DoctorRule, DoctorSeverity, DoctorVerdict};
+use hpt_document::doctor::{DoctorDocument, DoctorRule, DoctorVerdict, Goal, Severity};
 
 use crate::{
     document_head::machine_line,
@@ -42,14 +42,14 @@ fn problems(data: &DoctorDocument) -> Vec<&DoctorRule> {
     let of = |severity, certain| {
         data.rules.iter().filter(move |row| row.severity == Some(severity) && row.certain == Some(certain))
     };
-    let severities = [DoctorSeverity::High, DoctorSeverity::Low];
+    let severities = [Severity::High, Severity::Low];
     severities.into_iter().flat_map(|severity| of(severity, true).chain(of(severity, false))).collect()
 }
 
 /// Returns the verdict in one line, for example `5 problems for realtime on CPU 3: 2 high, 3 low severity`.
 pub(super) fn verdict_line(data: &DoctorDocument) -> String {
     let goal = match data.goal {
-        DoctorGoal::General => String::new(),
+        Goal::General => String::new(),
         goal => format!(" for {}", goal.name()),
     };
     let subject = data.cpu.map_or(goal.clone(), |cpu| format!("{goal} on CPU {cpu}"));
@@ -75,7 +75,7 @@ pub(super) fn verdict_line(data: &DoctorDocument) -> String {
 
 fn problem(row: &DoctorRule) -> Vec<Cell> {
     let (word, tone) = match row.severity {
-        Some(DoctorSeverity::High) => ("high", Tone::Bad),
+        Some(Severity::High) => ("high", Tone::Bad),
         _ => ("low ", Tone::Plain),
     };
     vec![Cell(word.to_owned(), tone), Cell::plain(in_one_line(row))]
@@ -126,8 +126,8 @@ fn rest(data: &DoctorDocument, options: &str) -> Block {
     let counts = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!(", {what}: {count}"));
     let mut rows = vec![vec![Cell::faint("Details: "), Cell::command(format!("hpt doctor -v{options}"))]];
     let mut add = |text: String| rows.push(vec![Cell::faint(text)]);
-    let is_a_problem_elsewhere = |row: &DoctorRule| row.severity == Some(DoctorSeverity::Info) && !row.goals.is_empty();
-    if data.goal == DoctorGoal::General && data.rules.iter().any(is_a_problem_elsewhere) {
+    let is_a_problem_elsewhere = |row: &DoctorRule| row.severity == Some(Severity::Info) && !row.goals.is_empty();
+    if data.goal == Goal::General && data.rules.iter().any(is_a_problem_elsewhere) {
         add("Some notes are problems with --for timekeeping, realtime or benchmarks".to_owned());
     }
     if !data.needs_root.is_empty() {

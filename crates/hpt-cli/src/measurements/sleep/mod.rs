@@ -466,9 +466,4 @@ mod tests {
         assert_eq!(tails(1_000), ([true, true, false], true));
         assert_eq!(tails(10_000), ([true; 3], true));
     }
-
-    #[test]
-    fn documents_list_every_method() {
-        assert_eq!(hpt_document::words::SLEEP_METHODS, hpt_instrument::measure::SleepMethod::NAMES);
-    }
 }

@@ -180,7 +180,6 @@ mod tests {
         Document,
         explain::{CauseKind, ExplainedPart, ExplainedSample, Explanation, TimelinePiece},
     };
-    use hpt_instrument::trace::PartKind;
 
     use super::{CauseWords, GROUPS, group, says, timeline};
     use crate::{
@@ -243,7 +242,7 @@ mod tests {
         let drawing = drawn(vec![sample(4_000_000, "hog")], Width::Wide).expect("it can be drawn");
         assert!(drawing.contains(GROUPS[0]) && drawing.contains(GROUPS[3]) && !drawing.contains(GROUPS[2]));
         assert!(drawing.contains("4 ms: thread hog (pid 4711)"), "{drawing}");
-        for kind in PartKind::ALL {
+        for kind in CauseKind::ALL {
             let kind: CauseKind = serde_json::from_value(kind.name().into()).expect("documents have every kind");
             assert_eq!(group(kind).is_none(), kind == CauseKind::Unexplained);
         }

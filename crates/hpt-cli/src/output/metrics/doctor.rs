@@ -1,16 +1,12 @@
 //! The metrics of `hpt doctor`: the problems that were found.
 
-use hpt_document::doctor::{DoctorDocument, DoctorSeverity};
+use hpt_document::doctor::{DoctorDocument, Severity};
 
 use super::gauge::{Gauge, Sample, of_rows, single, whole, yes};
 
 pub(super) fn gauges(document: &DoctorDocument) -> Vec<Gauge> {
     let found = document.rules.iter().filter(|rule| rule.severity.is_some());
-    let counts = [
-        (DoctorSeverity::High, document.high),
-        (DoctorSeverity::Low, document.low),
-        (DoctorSeverity::Info, document.info),
-    ];
+    let counts = [(Severity::High, document.high), (Severity::Low, document.low), (Severity::Info, document.info)];
     let counts = counts.map(|(severity, count)| Sample {
         labels: vec![("severity", severity.name().to_owned())],
         value: whole(count),
@@ -24,7 +20,7 @@ pub(super) fn gauges(document: &DoctorDocument) -> Vec<Gauge> {
         of_rows(
             found,
             |rule| {
-                let severity = rule.severity.map_or("", DoctorSeverity::name).to_owned();
+                let severity = rule.severity.map_or("", Severity::name).to_owned();
                 let certain = rule.certain.map_or_else(String::new, |is| is.to_string());
                 vec![
                     ("rule", rule.rule.clone()),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use hpt_core::Host;
 use hpt_document::explain::{
-    CauseKind, Doubt, ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
+    ExplainedCause, ExplainedPart, ExplainedSample, Explanation, TimelinePiece, TraceRecording,
 };
-use hpt_instrument::trace::{self, CauseTotal, Explained, Part, PartKind, TraceError, TraceReport};
+use hpt_instrument::trace::{CauseTotal, Explained, Part, TraceError, TraceReport};
 
 use super::fix::{Fixes, MeasuredThread};
 use crate::{exit::causes, output::rounded_share};
@@ -88,13 +88,13 @@ fn sample(explained: Explained) -> ExplainedSample {
 
 fn part(part: Part) -> ExplainedPart {
     ExplainedPart {
-        kind: kind(part.kind),
+        kind: part.kind,
         name: part.name,
         pid: part.pid.map(i32::unsigned_abs),
         kernel: part.is_kernel,
         boosted: part.is_boosted,
         inherits_from: part.inherits_from,
-        doubt: part.doubt.map(doubt),
+        doubt: part.doubt,
         longest_ns: part.doubt.map(|_| part.longest_ns),
         after: part.after,
         policy: part.policy.map(str::to_owned),
@@ -113,13 +113,13 @@ fn part(part: Part) -> ExplainedPart {
 fn cause_of(cause: &CauseTotal, all_ns: u64, fixes: &Fixes) -> ExplainedCause {
     let fix = fixes.for_cause(cause);
     ExplainedCause {
-        kind: kind(cause.kind),
+        kind: cause.kind,
         name: cause.name.clone(),
         pid: cause.pid.map(i32::unsigned_abs),
         kernel: cause.is_kernel,
         boosted: cause.is_boosted,
         inherits_from: cause.inherits_from.clone(),
-        doubt: cause.doubt.map(doubt),
+        doubt: cause.doubt,
         policy: cause.policy.map(str::to_owned),
         priority: cause.priority,
         irq: cause.irq.map(i32::unsigned_abs),
@@ -135,68 +135,21 @@ fn cause_of(cause: &CauseTotal, all_ns: u64, fixes: &Fixes) -> ExplainedCause {
     }
 }
 
-const fn kind(kind: PartKind) -> CauseKind {
-    match kind {
-        PartKind::InterruptsOff => CauseKind::InterruptsOff,
-        PartKind::InterruptsOffOrHost => CauseKind::InterruptsOffOrHost,
-        PartKind::TimerDelivery => CauseKind::TimerDelivery,
-        PartKind::HardInterrupt => CauseKind::HardInterrupt,
-        PartKind::SoftInterrupt => CauseKind::SoftInterrupt,
-        PartKind::Thread => CauseKind::Thread,
-        PartKind::IdleExit => CauseKind::IdleExit,
-        PartKind::Host => CauseKind::Host,
-        PartKind::Scheduling => CauseKind::Scheduling,
-        PartKind::Return => CauseKind::Return,
-        PartKind::OwnWork => CauseKind::OwnWork,
-        PartKind::Stopped => CauseKind::Stopped,
-        PartKind::Traced => CauseKind::Traced,
-        PartKind::PageFault => CauseKind::PageFault,
-        PartKind::Blocked => CauseKind::Blocked,
-        PartKind::CpuQuota => CauseKind::CpuQuota,
-        PartKind::Budget => CauseKind::Budget,
-        PartKind::Paused => CauseKind::Paused,
-        PartKind::NotPreemptible => CauseKind::NotPreemptible,
-        _ => CauseKind::Unexplained,
-    }
-}
-
-const fn doubt(doubt: trace::Doubt) -> Doubt {
-    match doubt {
-        trace::Doubt::NoWakeUp => Doubt::NoWakeUp,
-        trace::Doubt::OtherCpu => Doubt::OtherCpu,
-        trace::Doubt::Served => Doubt::Served,
-        trace::Doubt::Idle => Doubt::Idle,
-        trace::Doubt::Silent => Doubt::Silent,
-        trace::Doubt::LessImportant => Doubt::LessImportant,
-        _ => Doubt::Lost,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use hpt_instrument::trace::{CauseTotal, Doubt, PartKind, TraceReport};
+    use hpt_instrument::trace::{CauseKind, CauseTotal, TraceReport};
 
-    use super::{doubt, kind, own_threads};
+    use super::own_threads;
 
     #[test]
     fn the_threads_of_hpt_are_listed_once_and_in_order() {
         let cause = |pid, is_own| {
-            let mut cause = CauseTotal::new(PartKind::Thread);
+            let mut cause = CauseTotal::new(CauseKind::Thread);
             (cause.pid, cause.is_own) = (Some(pid), is_own);
             cause
         };
         let mut report = TraceReport::default();
         report.causes = vec![cause(9, true), cause(8, false), cause(7, true), cause(9, true)];
         assert_eq!(own_threads(&report), [7, 9]);
-    }
-
-    #[test]
-    fn each_kind_has_the_name_that_the_library_gives_it() {
-        for one in PartKind::ALL {
-            assert_eq!(kind(one).name(), one.name());
-        }
-        for one in Doubt::ALL {
-            assert_eq!(doubt(one).name(), one.name());
-        }
     }
 }

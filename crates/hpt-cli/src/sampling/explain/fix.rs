@@ -6,7 +6,7 @@ use hpt_core::Host;
 use hpt_document::thread::Thread;
 use hpt_instrument::{
     diagnose::{Fix, Goal, MachineFacts, Verdict, examine},
-    trace::{CauseTotal, PartKind},
+    trace::{CauseKind, CauseTotal},
 };
 use hpt_realtime::Behavior;
 use hpt_sys::host::CpuList;
@@ -104,7 +104,7 @@ impl Fixes {
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        use PartKind::{CpuQuota, HardInterrupt, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
+        use CauseKind::{CpuQuota, HardInterrupt, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
         if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost | NotPreemptible) {
             // The rules do not know which threads belong to hpt.
             if cause.name.as_deref().and_then(load_of).is_some() {
@@ -196,7 +196,7 @@ impl Fixes {
 
     /// Returns how the measurement takes precedence over a thread, if its policy is the reason why it does not.
     fn precedence_over(&self, cause: &CauseTotal) -> Option<String> {
-        if cause.kind != PartKind::Thread || cause.policy == Some("deadline") {
+        if cause.kind != CauseKind::Thread || cause.policy == Some("deadline") {
             return None;
         }
         let throttling = match self.behavior {
@@ -257,19 +257,19 @@ fn keep_away(rule: &str) -> &'static str {
 fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
     let name = cause.name.as_deref().unwrap_or_default();
     Some(match cause.kind {
-        PartKind::HardInterrupt if is_tick(name) && calls_tick(cause) => "tick",
-        PartKind::HardInterrupt if is_tick(name) => return None,
-        PartKind::HardInterrupt if cause.irq.is_some() => "interrupts",
-        PartKind::HardInterrupt => "isolated-cpus",
-        PartKind::SoftInterrupt => match name {
+        CauseKind::HardInterrupt if is_tick(name) && calls_tick(cause) => "tick",
+        CauseKind::HardInterrupt if is_tick(name) => return None,
+        CauseKind::HardInterrupt if cause.irq.is_some() => "interrupts",
+        CauseKind::HardInterrupt => "isolated-cpus",
+        CauseKind::SoftInterrupt => match name {
             "RCU" => "rcu-callbacks",
             "TIMER" | "HRTIMER" | "SCHED" => "tick",
             // A device or a program can have raised it.
             _ => return None,
         },
-        PartKind::IdleExit => "idle-states",
-        PartKind::Host | PartKind::InterruptsOffOrHost => "stolen-time",
-        PartKind::InterruptsOff => "preemption",
+        CauseKind::IdleExit => "idle-states",
+        CauseKind::Host | CauseKind::InterruptsOffOrHost => "stolen-time",
+        CauseKind::InterruptsOff => "preemption",
         _ => return None,
     })
 }
@@ -293,38 +293,38 @@ fn calls_tick(cause: &CauseTotal) -> bool {
 fn general(cause: &CauseTotal) -> Option<String> {
     let name = cause.name.as_deref().unwrap_or("it");
     Some(match cause.kind {
-        PartKind::HardInterrupt if cause.irq.is_some() && !is_tick(name) => {
+        CauseKind::HardInterrupt if cause.irq.is_some() && !is_tick(name) => {
             let irq = cause.irq.unwrap_or_default();
             format!("move interrupt {irq} to another CPU: echo CPUS | sudo tee /proc/irq/{irq}/smp_affinity_list")
         }
-        PartKind::HardInterrupt if is_tick(name) => {
+        CauseKind::HardInterrupt if is_tick(name) => {
             // It wakes threads that sleep, among them the measured one.
             let function = cause.function.as_deref().filter(|&function| function != "hrtimer_wakeup")?;
             format!("find the program or driver whose timers call {function}")
         }
-        PartKind::SoftInterrupt => {
+        CauseKind::SoftInterrupt => {
             "find what raises this softirq with the event irq:softirq_raise, and move the interrupt of that device, or that program, to another CPU".to_owned()
         }
-        PartKind::Stopped => "find the program that stops hpt with SIGSTOP or SIGTSTP".to_owned(),
-        PartKind::Traced => "measure without a debugger or strace".to_owned(),
-        PartKind::PageFault => "lock the memory during the run: --mlockall".to_owned(),
-        PartKind::Blocked => match cause.pid {
+        CauseKind::Stopped => "find the program that stops hpt with SIGSTOP or SIGTSTP".to_owned(),
+        CauseKind::Traced => "measure without a debugger or strace".to_owned(),
+        CauseKind::PageFault => "lock the memory during the run: --mlockall".to_owned(),
+        CauseKind::Blocked => match cause.pid {
             Some(pid) => format!("find what the measured thread waited for: {name} (pid {pid}) woke it"),
             None => "find what the measured thread waited for: a disk, a lock or the cgroup freezer".to_owned(),
         },
-        PartKind::CpuQuota => format!("raise the CPU quota of the control group {name}"),
-        PartKind::Budget => "give the measured thread a longer runtime: -P d:RUNTIME/PERIOD".to_owned(),
-        PartKind::NotPreemptible => format!(
+        CauseKind::CpuQuota => format!("raise the CPU quota of the control group {name}"),
+        CauseKind::Budget => "give the measured thread a longer runtime: -P d:RUNTIME/PERIOD".to_owned(),
+        CauseKind::NotPreemptible => format!(
             "find the code that disables preemption while {name} runs, for example with the kernel's preemptoff tracer"
         ),
-        PartKind::IdleExit => "disable deep idle states during the run: --dma-latency 0".to_owned(),
-        PartKind::Host => "give the virtual machine CPUs of its own on the host".to_owned(),
-        PartKind::InterruptsOff => {
+        CauseKind::IdleExit => "disable deep idle states during the run: --dma-latency 0".to_owned(),
+        CauseKind::Host => "give the virtual machine CPUs of its own on the host".to_owned(),
+        CauseKind::InterruptsOff => {
             format!(
                 "find the code that disables interrupts while {name} runs, for example with the kernel's irqsoff tracer"
             )
         }
-        PartKind::InterruptsOffOrHost => format!(
+        CauseKind::InterruptsOffOrHost => format!(
             "search with the kernel's irqsoff tracer for code that disables interrupts while {name} runs; if it finds none, give the virtual machine CPUs of its own on the host"
         ),
         _ => return None,
@@ -333,7 +333,7 @@ fn general(cause: &CauseTotal) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use hpt_instrument::trace::{CauseTotal, PartKind};
+    use hpt_instrument::trace::{CauseKind, CauseTotal};
     use hpt_realtime::Behavior;
     use hpt_sys::host::CpuList;
 
@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn thread(name: &str, priority: Option<u8>) -> CauseTotal {
-        let mut cause = CauseTotal::new(PartKind::Thread);
+        let mut cause = CauseTotal::new(CauseKind::Thread);
         (cause.name, cause.pid, cause.priority) = (Some(name.to_owned()), Some(4_711), priority);
         cause.is_kernel = Some(false);
         cause
@@ -366,7 +366,7 @@ mod tests {
     }
 
     /// Returns a thread as a cause of another kind.
-    fn with_kind(mut cause: CauseTotal, kind: PartKind) -> CauseTotal {
+    fn with_kind(mut cause: CauseTotal, kind: CauseKind) -> CauseTotal {
         cause.kind = kind;
         cause
     }
@@ -421,17 +421,17 @@ mod tests {
     fn each_rule_of_the_scheduler_has_a_fix_that_this_cause_accepts() {
         let fifo = fixes(Urgency::Priority(80));
         let of = |kind| fix(&fifo, &with_kind(thread("cc1", None), kind));
-        let (rule, text) = of(PartKind::Paused);
+        let (rule, text) = of(CauseKind::Paused);
         assert!(rule == Some("throttling") && text.ends_with("--no-throttling"), "{text}");
-        let (rule, text) = of(PartKind::NotPreemptible);
+        let (rule, text) = of(CauseKind::NotPreemptible);
         assert_eq!((rule, text.as_str()), (Some("preemption"), "the kernel is old. fix of preemption"));
         // A kernel without that problem disables preemption at one place.
         let realtime = Fixes { preemption: None, ..fixes(Urgency::Priority(80)) };
-        let text = fix(&realtime, &with_kind(thread("cc1", None), PartKind::NotPreemptible)).1;
+        let text = fix(&realtime, &with_kind(thread("cc1", None), CauseKind::NotPreemptible)).1;
         assert!(text.contains("preemptoff") && !text.contains("taskset"), "{text}");
-        let (rule, text) = of(PartKind::CpuQuota);
+        let (rule, text) = of(CauseKind::CpuQuota);
         assert!(rule == Some("cpu-quota") && text.contains("group cc1") && !text.contains("--fifo"), "{text}");
-        let mut tick = CauseTotal::new(PartKind::HardInterrupt);
+        let mut tick = CauseTotal::new(CauseKind::HardInterrupt);
         tick.name = Some("local_timer".to_owned());
         for (worst_ns, rule) in [(30_000, Some("tick")), (5_920_000, None)] {
             tick.worst_ns = worst_ns;
@@ -439,9 +439,9 @@ mod tests {
         }
         tick.function = Some("timerfd_tmrproc".to_owned());
         assert!(fix(&fifo, &tick).1.ends_with("timers call timerfd_tmrproc"));
-        assert_eq!(of(PartKind::PageFault), (None, "lock the memory during the run: --mlockall".to_owned()));
-        assert!(of(PartKind::Blocked).1.ends_with("cc1 (pid 4711) woke it"));
-        assert!(of(PartKind::Budget).1.contains("-P d:") && of(PartKind::Stopped).1.contains("SIGSTOP"));
+        assert_eq!(of(CauseKind::PageFault), (None, "lock the memory during the run: --mlockall".to_owned()));
+        assert!(of(CauseKind::Blocked).1.ends_with("cc1 (pid 4711) woke it"));
+        assert!(of(CauseKind::Budget).1.contains("-P d:") && of(CauseKind::Stopped).1.contains("SIGSTOP"));
         // The thread has ended, so it cannot be moved.
         let mut ended = thread("cc1", None);
         ended.is_kernel = None;
@@ -482,27 +482,27 @@ mod tests {
             cause
         };
         let everywhere = |urgency| Fixes { other_cpus: CpuList::default(), limit_to: Some(0), ..fixes(urgency) };
-        for kind in [PartKind::Thread, PartKind::InterruptsOff, PartKind::InterruptsOffOrHost] {
+        for kind in [CauseKind::Thread, CauseKind::InterruptsOff, CauseKind::InterruptsOffOrHost] {
             assert_eq!(fix(&everywhere(Urgency::Priority(80)), &own(kind)), (None, room.to_owned()), "{kind:?}");
         }
-        let (rule, text) = fix(&everywhere(Urgency::Ordinary), &own(PartKind::Thread));
+        let (rule, text) = fix(&everywhere(Urgency::Ordinary), &own(CauseKind::Thread));
         assert!(
             rule.is_none() && text.starts_with("measure under a real-time policy") && text.ends_with(room),
             "{text}"
         );
         // There is no fix if the measurement takes precedence and leaves a CPU.
-        assert_eq!(fix(&fixes(Urgency::Priority(80)), &own(PartKind::Thread)), (None, String::new()));
+        assert_eq!(fix(&fixes(Urgency::Priority(80)), &own(CauseKind::Thread)), (None, String::new()));
         // A thread with the same name that belongs to another process can be moved.
         let of_others = fix(&everywhere(Urgency::Ordinary), &thread("conditions", None));
         assert_eq!(of_others.0, Some("isolated-cpus"));
-        let off = with_kind(thread("cat", None), PartKind::InterruptsOff);
+        let off = with_kind(thread("cat", None), CauseKind::InterruptsOff);
         let of_rule = (Some("preemption"), "fix of preemption".to_owned());
         assert_eq!(fix(&everywhere(Urgency::Ordinary), &off), of_rule);
     }
 
     #[test]
     fn a_pause_with_two_possible_causes_has_both_fixes() {
-        let cause = with_kind(thread("cat", None), PartKind::InterruptsOffOrHost);
+        let cause = with_kind(thread("cat", None), CauseKind::InterruptsOffOrHost);
         let (rule, text) = fix(&fixes(Urgency::Ordinary), &cause);
         assert_eq!(rule, Some("stolen-time"));
         assert!(text.contains("irqsoff") && text.contains("while cat runs") && text.contains("host"), "{text}");

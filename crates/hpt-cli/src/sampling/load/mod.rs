@@ -1,7 +1,6 @@
 //! Load during a measurement: its options, the processes that generate it, and the comparison of an idle phase with a
 //! loaded phase.
 
-mod kind;
 mod options;
 mod phases;
 mod running;

@@ -1,17 +1,15 @@
 //! The options of a load.
 
 use clap::Args;
+use hpt_document::load::LoadKind;
 use hpt_realtime::allowed_cpus;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::{
-        cpu_options::{Cpus, cpus},
-        realtime_options::check_cpus,
-    },
-    kind::LoadGenerator,
+use super::super::{
+    cpu_options::{Cpus, cpus},
+    realtime_options::check_cpus,
 };
-use crate::exit::Failure;
+use crate::{arguments::word, exit::Failure};
 
 const LOAD: &str = "Load";
 
@@ -23,8 +21,8 @@ pub(crate) struct LoadOptions {
     /// hpt measures twice in the same way, and prints both results in one table. It uses stress-ng if it is installed,
     /// and built-in loads otherwise. Memory and disk space are limited to a quarter of what is free. The load ends with
     /// hpt. Files of --write and --raw contain the loaded phase.
-    #[arg(long, value_name = "KIND,...", value_enum, value_delimiter = ',', help_heading = LOAD, hide_short_help = true, hide_possible_values = true)]
-    load: Vec<LoadGenerator>,
+    #[arg(long, value_name = "KIND,...", value_parser = word::<LoadKind>(), value_delimiter = ',', help_heading = LOAD, hide_short_help = true, hide_possible_values = true)]
+    load: Vec<LoadKind>,
     /// CPUs of the load: 0,2-5 or all [default: CPUs that are not measured]
     ///
     /// If every CPU is measured, the default is all CPUs.
@@ -38,7 +36,7 @@ impl LoadOptions {
     }
 
     /// Returns the kinds of load, each once; empty without `--load`.
-    pub(super) fn kinds(&self) -> Vec<LoadGenerator> {
+    pub(super) fn kinds(&self) -> Vec<LoadKind> {
         let mut kinds = Vec::new();
         for &kind in &self.load {
             if !kinds.contains(&kind) {

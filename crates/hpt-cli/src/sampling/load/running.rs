@@ -10,12 +10,11 @@ use std::{
 };
 
 use hpt_core::Host;
-use hpt_document::load::Load;
+use hpt_document::load::{Load, LoadKind};
 use hpt_sys::host::CpuList;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{
-    kind::LoadGenerator,
     space::{folder, free_memory, free_space, per_worker},
     worker::{READY, Task, command, command_of},
 };
@@ -58,8 +57,8 @@ struct Space {
 
 impl Space {
     /// Returns the limits of a load of these kinds with this number of workers per kind. Fails if too little is free.
-    fn of(host: &Host, kinds: &[LoadGenerator], workers: u64, folder: &Path) -> Result<Self, Failure> {
-        let bytes = |kind: LoadGenerator, free: Option<u64>, what: &str| {
+    fn of(host: &Host, kinds: &[LoadKind], workers: u64, folder: &Path) -> Result<Self, Failure> {
+        let bytes = |kind: LoadKind, free: Option<u64>, what: &str| {
             if !kinds.contains(&kind) {
                 return Ok(None);
             }
@@ -70,20 +69,20 @@ impl Space {
         };
         let memory = free_memory(host);
         Ok(Self {
-            memory: bytes(LoadGenerator::Memory, memory, "memory")?,
-            disk: bytes(LoadGenerator::Disk, free_space(folder, memory), "disk space")?,
+            memory: bytes(LoadKind::Memory, memory, "memory")?,
+            disk: bytes(LoadKind::Disk, free_space(folder, memory), "disk space")?,
         })
     }
 }
 
 /// Fails if a load of these kinds on these CPUs cannot have the memory or the disk space that it needs.
-pub(super) fn check_space(host: &Host, kinds: &[LoadGenerator], cpus: &[usize]) -> Result<(), Failure> {
+pub(super) fn check_space(host: &Host, kinds: &[LoadKind], cpus: &[usize]) -> Result<(), Failure> {
     Space::of(host, kinds, cpus.len() as u64, &folder()).map(drop)
 }
 
 impl RunningLoad {
     /// Starts a load of these kinds on these CPUs, and returns when it is running.
-    pub(super) fn start(host: &Host, kinds: &[LoadGenerator], cpus: &[usize]) -> Result<Self, Failure> {
+    pub(super) fn start(host: &Host, kinds: &[LoadKind], cpus: &[usize]) -> Result<Self, Failure> {
         let folder = folder();
         let workers = cpus.len() as u64;
         let space = Space::of(host, kinds, workers, &folder)?;
@@ -91,7 +90,7 @@ impl RunningLoad {
         let mut running = Self {
             host: host.clone(),
             load: Load {
-                kinds: kinds.iter().map(|kind| kind.field()).collect(),
+                kinds: kinds.to_vec(),
                 program: if version.is_some() { STRESS_NG } else { "hpt" }.to_owned(),
                 version: version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned()),
                 cpus: cpus.to_vec(),
@@ -113,7 +112,7 @@ impl RunningLoad {
             running.check()?;
         } else {
             for (&kind, &cpu) in kinds.iter().flat_map(|kind| cpus.iter().map(move |cpu| (kind, cpu))) {
-                let bytes = if kind == LoadGenerator::Memory { space.memory } else { space.disk };
+                let bytes = if kind == LoadKind::Memory { space.memory } else { space.disk };
                 let task = Task { kind, cpu, bytes: bytes.unwrap_or(0), folder: folder.clone() };
                 let what = format!("{} on CPU {cpu}", kind.name());
                 running.start_process(what, Signal::KILL, command(&task).stdout(Stdio::piped()))?;
@@ -218,7 +217,7 @@ fn version_in(text: &str) -> Option<String> {
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-fn arguments_of_stress_ng(kinds: &[LoadGenerator], cpus: &[usize], space: Space, folder: &str) -> Vec<String> {
+fn arguments_of_stress_ng(kinds: &[LoadKind], cpus: &[usize], space: Space, folder: &str) -> Vec<String> {
     // stress-ng divides the size among its workers.
     let total = |bytes: Option<u64>| (bytes.unwrap_or(0) * cpus.len() as u64).to_string();
     let (memory, disk, workers) = (total(space.memory), total(space.disk), cpus.len().to_string());
@@ -228,11 +227,11 @@ fn arguments_of_stress_ng(kinds: &[LoadGenerator], cpus: &[usize], space: Space,
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
     for kind in kinds {
         match kind {
-            LoadGenerator::Cpu => add(&["--cpu", &workers]),
-            LoadGenerator::Memory => add(&["--vm", &workers, "--vm-bytes", &memory]),
-            LoadGenerator::Fork => add(&["--fork", &workers]),
-            LoadGenerator::Disk => add(&["--hdd", &workers, "--hdd-bytes", &disk, "--temp-path", folder]),
-            LoadGenerator::Timers => add(&["--timer", &workers, "--timer-freq", &TIMER_HZ.to_string()]),
+            LoadKind::Cpu => add(&["--cpu", &workers]),
+            LoadKind::Memory => add(&["--vm", &workers, "--vm-bytes", &memory]),
+            LoadKind::Fork => add(&["--fork", &workers]),
+            LoadKind::Disk => add(&["--hdd", &workers, "--hdd-bytes", &disk, "--temp-path", folder]),
+            LoadKind::Timers => add(&["--timer", &workers, "--timer-freq", &TIMER_HZ.to_string()]),
         }
     }
     arguments
@@ -249,19 +248,19 @@ mod tests {
     use hpt_core::Host;
     use hpt_sys::host::{Capture, Entry, Facts};
 
-    use super::{LoadGenerator, Space, arguments_of_stress_ng, version_in};
+    use super::{LoadKind, Space, arguments_of_stress_ng, version_in};
 
     #[test]
     fn stress_ng_gets_the_kinds_the_cpus_and_the_limits() {
         let space = Space { memory: Some(4096), disk: Some(8192) };
-        let of = |kinds: &[LoadGenerator]| arguments_of_stress_ng(kinds, &[0, 2, 3], space, "/var/tmp").join(" ");
+        let of = |kinds: &[LoadKind]| arguments_of_stress_ng(kinds, &[0, 2, 3], space, "/var/tmp").join(" ");
         let common = "--quiet --oomable --timeout 0 --taskset 0,2-3";
-        assert_eq!(of(&[LoadGenerator::Cpu, LoadGenerator::Fork]), format!("{common} --cpu 3 --fork 3"));
+        assert_eq!(of(&[LoadKind::Cpu, LoadKind::Fork]), format!("{common} --cpu 3 --fork 3"));
         assert_eq!(
-            of(&[LoadGenerator::Memory, LoadGenerator::Timers]),
+            of(&[LoadKind::Memory, LoadKind::Timers]),
             format!("{common} --vm 3 --vm-bytes 12288 --timer 3 --timer-freq 10000")
         );
-        assert_eq!(of(&[LoadGenerator::Disk]), format!("{common} --hdd 3 --hdd-bytes 24576 --temp-path /var/tmp"));
+        assert_eq!(of(&[LoadKind::Disk]), format!("{common} --hdd 3 --hdd-bytes 24576 --temp-path /var/tmp"));
     }
 
     #[test]
@@ -270,7 +269,7 @@ mod tests {
             let mut capture = Capture::default();
             capture.insert("proc/meminfo", Entry::File(meminfo.to_vec())).expect("a sound path");
             let host = Host::captured(capture, Facts::live());
-            Space::of(&host, &[LoadGenerator::Memory], 2, "/".as_ref()).map(|_| ()).map_err(|failure| failure.text())
+            Space::of(&host, &[LoadKind::Memory], 2, "/".as_ref()).map(|_| ()).map_err(|failure| failure.text())
         };
         assert!(why(b"MemAvailable: 1048576 kB\n").is_ok());
         let error = why(b"MemAvailable: 1 kB\n").expect_err("1 KiB is free");

@@ -1,6 +1,7 @@
 //! The built-in loads, which run in processes of their own: hpt starts itself with a first argument that no user types.
 //! A worker ends with the hpt process that started it, even if SIGKILL ends that process.
 
+use hpt_document::load::LoadKind;
 use std::{
     env,
     ffi::OsString,
@@ -17,7 +18,6 @@ use std::{
 use hpt_realtime::{Pinned, Policy, PolicyGuard};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::kind::LoadGenerator;
 use crate::output::cause_words::LOAD;
 
 /// The first argument of a worker.
@@ -36,7 +36,7 @@ const TIMER_INTERVAL: Duration = Duration::from_micros(100);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
-    pub(super) kind: LoadGenerator,
+    pub(super) kind: LoadKind,
     pub(super) cpu: usize,
     /// The memory or disk space that the worker may use.
     pub(super) bytes: u64,
@@ -104,10 +104,10 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     }
     end_with(parent, Signal::KILL)?;
     if text(1)? == NOTHING {
-        name_thread(LoadGenerator::Fork);
+        name_thread(LoadKind::Fork);
         std::process::exit(0);
     }
-    let kind = LoadGenerator::named(text(1)?).ok_or_else(invalid)?;
+    let kind = kind_named(text(1)?).ok_or_else(invalid)?;
     name_thread(kind);
     let cpu = text(2)?.parse().map_err(|_| invalid())?;
     let bytes = text(3)?.parse().map_err(|_| invalid())?;
@@ -118,9 +118,13 @@ fn work(arguments: &[OsString]) -> io::Result<std::convert::Infallible> {
     run(&Task { kind, cpu, bytes, folder })
 }
 
+fn kind_named(name: &str) -> Option<LoadKind> {
+    LoadKind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
 /// Names the main thread after its load. Threads and processes that it starts inherit the name.
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-fn name_thread(kind: LoadGenerator) {
+fn name_thread(kind: LoadKind) {
     // The kernel keeps 15 characters.
     let _ = fs::write("/proc/self/comm", format!("{LOAD}{}", kind.name()));
 }
@@ -142,17 +146,17 @@ fn say_ready() -> io::Result<()> {
 
 fn run(task: &Task) -> io::Result<std::convert::Infallible> {
     match task.kind {
-        LoadGenerator::Cpu => {
+        LoadKind::Cpu => {
             say_ready()?;
             let mut number = 1_u64;
             loop {
                 number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
             }
         }
-        LoadGenerator::Memory => write_memory(task.bytes),
-        LoadGenerator::Fork => start_processes(),
-        LoadGenerator::Disk => write_file(&task.folder, task.bytes),
-        LoadGenerator::Timers => expire_timers(),
+        LoadKind::Memory => write_memory(task.bytes),
+        LoadKind::Fork => start_processes(),
+        LoadKind::Disk => write_file(&task.folder, task.bytes),
+        LoadKind::Timers => expire_timers(),
     }
 }
 

@@ -1,57 +1,6 @@
 //! What a machine is used for, and how severe the findings of a rule are for that use.
 
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// A note, not a problem: information, a missing permission, or a setting that does not matter for the goal.
-    Info,
-    /// A delay of less than a millisecond, typically between a few and several hundred microseconds.
-    Low,
-    /// A delay of a millisecond or more, or wrong time.
-    High,
-}
-
-impl Severity {
-    /// Returns the severity as one word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Low => "low",
-            Self::High => "high",
-        }
-    }
-}
-
-/// The use of a machine, which determines the findings that count as problems.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Goal {
-    /// No particular use. Only faults and misconfiguration are problems; default settings are not.
-    #[default]
-    General,
-    /// Accurate time and accurate intervals.
-    Timekeeping,
-    /// Threads that must react within a bounded time.
-    Realtime,
-    /// Repeatable measurements of the speed of programs.
-    Benchmarks,
-}
-
-impl Goal {
-    /// All goals.
-    pub const ALL: [Self; 4] = [Self::General, Self::Timekeeping, Self::Realtime, Self::Benchmarks];
-
-    /// Returns the goal as one word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::General => "general",
-            Self::Timekeeping => "timekeeping",
-            Self::Realtime => "realtime",
-            Self::Benchmarks => "benchmarks",
-        }
-    }
-}
+pub use hpt_document::doctor::{Goal, Severity};
 
 /// The highest severity that the findings of a rule can have, for each goal. With `Severity::Info`, they are notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! `hpt doctor` finds the problems of the board, and finds the same in its capture.
 
 use hpt_document::doctor::{
-    DoctorDocument, DoctorRule,
-    DoctorSeverity::{self, High, Info, Low},
-    DoctorVerdict,
+    DoctorDocument, DoctorRule, DoctorVerdict,
+    Severity::{self, High, Info, Low},
 };
 
 use crate::judge::{
@@ -116,12 +115,12 @@ fn is(diagnosis: &DoctorDocument, name: &str, verdict: DoctorVerdict) -> bool {
 }
 
 /// Whether a rule has a certain finding of that severity.
-fn found(diagnosis: &DoctorDocument, name: &str, severity: DoctorSeverity) -> bool {
+fn found(diagnosis: &DoctorDocument, name: &str, severity: Severity) -> bool {
     rule(diagnosis, name).is_some_and(|rule| rule.severity == Some(severity) && rule.certain == Some(true))
 }
 
 /// The verdict of every rule, without the numbers.
-fn verdicts(diagnosis: &DoctorDocument) -> Vec<(&str, DoctorVerdict, Option<DoctorSeverity>, Option<bool>)> {
+fn verdicts(diagnosis: &DoctorDocument) -> Vec<(&str, DoctorVerdict, Option<Severity>, Option<bool>)> {
     diagnosis.rules.iter().map(|rule| (rule.rule.as_str(), rule.verdict, rule.severity, rule.certain)).collect()
 }
 

@@ -86,7 +86,6 @@ impl Measured {
 mod tests {
     use std::time::Duration;
 
-    use hpt_document::doctor::DoctorGoal;
     use hpt_instrument::diagnose::Goal;
 
     use super::{
@@ -95,7 +94,7 @@ mod tests {
     };
 
     fn of(with: Option<&str>, goal: Goal, is_cpu_named: bool) -> Result<Measured, String> {
-        let wanted = Wanted { goal, goal_word: DoctorGoal::Realtime, cpu: 3, is_cpu_named, fixes: &[], examined: &[] };
+        let wanted = Wanted { goal, cpu: 3, is_cpu_named, fixes: &[], examined: &[] };
         Measured::of(&options(with), &wanted).map_err(|failure| match failure {
             Failure::NotTried(why) => why,
             other => other.to_string(),

@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hpt_core::Host;
-use hpt_document::{
-    doctor::DoctorGoal,
-    doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
-};
+use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict};
 use hpt_instrument::diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict};
 use hpt_realtime::knobs::{Journal, JournalError, KnobError};
 
@@ -37,7 +34,6 @@ const FIRST: Duration = Duration::from_secs(1);
 /// The fixes to try, and the use of the machine.
 pub(crate) struct Wanted<'a> {
     pub(crate) goal: Goal,
-    pub(crate) goal_word: DoctorGoal,
     pub(crate) cpu: usize,
     /// Whether the user named the CPU.
     pub(crate) is_cpu_named: bool,
@@ -306,7 +302,7 @@ fn empty(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context, line: &
     let host: &Host = &context.host;
     DoctorTryDocument {
         head: head_of("doctor-try", host),
-        goal: wanted.goal_word,
+        goal: wanted.goal,
         cpu: wanted.cpu,
         measurement: line.to_owned(),
         figure: options.figure.name(),

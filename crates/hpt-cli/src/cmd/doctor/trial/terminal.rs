@@ -173,7 +173,7 @@ fn probability(p: f64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use hpt_document::{
-        doctor::DoctorGoal,
+        doctor::Goal,
         doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict},
     };
 
@@ -238,7 +238,7 @@ pub(super) mod tests {
         };
         DoctorTryDocument {
             head: golden::head("doctor-try"),
-            goal: DoctorGoal::Realtime,
+            goal: Goal::Realtime,
             cpu: 3,
             measurement: "hpt latency timer --cpu 3 --fifo 80 --duration 1s".to_owned(),
             figure: "p99".to_owned(),

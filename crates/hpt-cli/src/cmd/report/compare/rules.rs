@@ -2,7 +2,7 @@
 
 use hpt_document::{
     compare::ComparedRuleRow,
-    doctor::{DoctorDocument, DoctorRule, DoctorSeverity, DoctorVerdict},
+    doctor::{DoctorDocument, DoctorRule, DoctorVerdict, Severity},
 };
 
 use super::super::data_file::Report;
@@ -49,7 +49,7 @@ pub(super) fn rules(reports: &[&Report]) -> Result<Vec<ComparedRuleRow>, Unreada
 fn said(rule: &DoctorRule) -> String {
     match (rule.verdict, rule.severity) {
         (DoctorVerdict::Problem, severity) => {
-            format!("{}: {}", severity.map_or("", DoctorSeverity::name), rule.observed)
+            format!("{}: {}", severity.map_or("", Severity::name), rule.observed)
         }
         (verdict, _) => verdict.name().to_owned(),
     }

@@ -1,68 +1,42 @@
 //! The three latencies of an edge (output-to-IRQ, IRQ-to-user, and end-to-end), and their counts.
 
-use clap::ValueEnum;
 use hpt_core::Instant;
 use hpt_document::gpio_latency::GpioFigure;
 use hpt_instrument::measure::{EdgeTimes, Latencies, Wake};
-use serde::{Deserialize, Serialize};
 
 use crate::sampling::raw_samples::RawSample;
 
-/// A segment of an edge's path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(super) enum EdgeFigure {
-    /// From driving the line to the kernel's timestamp of the edge
-    OutputToIrq,
-    /// From the kernel's timestamp until the program has read the edge
-    IrqToUser,
-    /// From driving the line until the program has read the edge
-    EndToEnd,
+/// Returns what a segment of an edge's path is, for the help.
+pub(super) const fn figure_help(figure: GpioFigure) -> &'static str {
+    match figure {
+        GpioFigure::OutputToIrq => "From driving the line to the kernel's timestamp of the edge",
+        GpioFigure::IrqToUser => "From the kernel's timestamp until the program has read the edge",
+        GpioFigure::EndToEnd => "From driving the line until the program has read the edge",
+    }
 }
 
-impl EdgeFigure {
-    pub(super) const ALL: [Self; 3] = [Self::OutputToIrq, Self::IrqToUser, Self::EndToEnd];
-
-    /// Returns the name of the segment in tables.
-    pub(super) const fn head(self) -> &'static str {
-        match self {
-            Self::OutputToIrq => "output to IRQ",
-            Self::IrqToUser => "IRQ to user",
-            Self::EndToEnd => "end to end",
-        }
+/// Returns the name of a segment in tables.
+pub(super) const fn head(figure: GpioFigure) -> &'static str {
+    match figure {
+        GpioFigure::OutputToIrq => "output to IRQ",
+        GpioFigure::IrqToUser => "IRQ to user",
+        GpioFigure::EndToEnd => "end to end",
     }
+}
 
-    /// Returns the name of the segment in documents.
-    pub(super) const fn word(self) -> GpioFigure {
-        match self {
-            Self::OutputToIrq => GpioFigure::OutputToIrq,
-            Self::IrqToUser => GpioFigure::IrqToUser,
-            Self::EndToEnd => GpioFigure::EndToEnd,
-        }
+/// Returns the time at which the latency begins, in nanoseconds.
+pub(super) const fn start_of(figure: GpioFigure, times: &EdgeTimes) -> Option<u64> {
+    match figure {
+        GpioFigure::OutputToIrq | GpioFigure::EndToEnd => Some(times.driven_ns),
+        GpioFigure::IrqToUser => times.detected_ns,
     }
+}
 
-    /// Returns the segment that has this name in documents.
-    pub(super) const fn of_word(word: GpioFigure) -> Self {
-        match word {
-            GpioFigure::OutputToIrq => Self::OutputToIrq,
-            GpioFigure::IrqToUser => Self::IrqToUser,
-            GpioFigure::EndToEnd => Self::EndToEnd,
-        }
-    }
-
-    /// Returns the time at which the latency begins, in nanoseconds.
-    pub(super) const fn start(self, times: &EdgeTimes) -> Option<u64> {
-        match self {
-            Self::OutputToIrq | Self::EndToEnd => Some(times.driven_ns),
-            Self::IrqToUser => times.detected_ns,
-        }
-    }
-
-    pub(super) fn of(self, times: &EdgeTimes) -> Option<u64> {
-        match self {
-            Self::OutputToIrq => times.output_to_irq_ns(),
-            Self::IrqToUser => times.irq_to_user_ns(),
-            Self::EndToEnd => Some(times.end_to_end_ns()),
-        }
+pub(super) fn latency_of(figure: GpioFigure, times: &EdgeTimes) -> Option<u64> {
+    match figure {
+        GpioFigure::OutputToIrq => times.output_to_irq_ns(),
+        GpioFigure::IrqToUser => times.irq_to_user_ns(),
+        GpioFigure::EndToEnd => Some(times.end_to_end_ns()),
     }
 }
 
@@ -82,13 +56,13 @@ pub(super) struct EdgeSample {
 
 impl EdgeFigures {
     pub(super) fn new() -> Self {
-        Self { latencies: EdgeFigure::ALL.map(|_| Latencies::new()), last: None }
+        Self { latencies: GpioFigure::ALL.map(|_| Latencies::new()), last: None }
     }
 
     pub(super) fn record(&mut self, sample: EdgeSample) {
         self.last = Some(sample.times);
-        for (latencies, figure) in self.latencies.iter_mut().zip(EdgeFigure::ALL) {
-            if let Some(ns) = figure.of(&sample.times) {
+        for (latencies, figure) in self.latencies.iter_mut().zip(GpioFigure::ALL) {
+            if let Some(ns) = latency_of(figure, &sample.times) {
                 let mut wake = Wake::new(Instant::from_nanos(sample.times.driven_ns.cast_signed()), ns);
                 wake.missed = sample.missed;
                 latencies.record(wake);
@@ -96,27 +70,28 @@ impl EdgeFigures {
         }
     }
 
-    pub(super) fn of(&self, figure: EdgeFigure) -> &Latencies {
+    pub(super) fn of(&self, figure: GpioFigure) -> &Latencies {
         let [output_to_irq, irq_to_user, end_to_end] = &self.latencies;
         match figure {
-            EdgeFigure::OutputToIrq => output_to_irq,
-            EdgeFigure::IrqToUser => irq_to_user,
-            EdgeFigure::EndToEnd => end_to_end,
+            GpioFigure::OutputToIrq => output_to_irq,
+            GpioFigure::IrqToUser => irq_to_user,
+            GpioFigure::EndToEnd => end_to_end,
         }
     }
 }
 
 impl EdgeFigures {
     /// Returns this latency of the latest edge, in nanoseconds.
-    pub(super) fn last_ns(&self, figure: EdgeFigure) -> Option<u64> {
-        figure.of(self.last.as_ref()?)
+    pub(super) fn last_ns(&self, figure: GpioFigure) -> Option<u64> {
+        latency_of(figure, self.last.as_ref()?)
     }
 }
 
 impl RawSample for EdgeSample {
     fn text(&self) -> String {
-        let figure = |figure: EdgeFigure| figure.of(&self.times).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
-        format!("{} {}", self.times.driven_ns, EdgeFigure::ALL.map(figure).join(" "))
+        let figure =
+            |figure: GpioFigure| latency_of(figure, &self.times).map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+        format!("{} {}", self.times.driven_ns, GpioFigure::ALL.map(figure).join(" "))
     }
 }
 
@@ -124,7 +99,7 @@ impl RawSample for EdgeSample {
 pub(super) mod tests {
     use hpt_instrument::measure::EdgeTimes;
 
-    use super::{EdgeFigure, EdgeFigures, EdgeSample};
+    use super::{EdgeFigures, EdgeSample, GpioFigure, start_of};
     use crate::sampling::raw_samples::RawSample;
 
     fn sample(driven_ns: u64, detected_ns: Option<u64>, read_ns: u64) -> EdgeSample {
@@ -151,7 +126,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_latency_begins_where_the_one_before_it_ends() {
-        let starts = |sample: &EdgeSample| EdgeFigure::ALL.map(|figure| figure.start(&sample.times));
+        let starts = |sample: &EdgeSample| GpioFigure::ALL.map(|figure| start_of(figure, &sample.times));
         let samples = samples();
         assert_eq!(starts(&samples[0]), [Some(1_000_000), Some(1_001_500), Some(1_000_000)]);
         assert_eq!(starts(&samples[2]), [Some(3_000_000), None, Some(3_000_000)]);
@@ -161,7 +136,7 @@ pub(super) mod tests {
     fn partial_and_total_latencies_are_counted_separately() {
         let mut three = EdgeFigures::new();
         samples().into_iter().for_each(|sample| three.record(sample));
-        let counted = EdgeFigure::ALL.map(|figure| (three.of(figure).histogram().samples(), three.of(figure).missed()));
+        let counted = GpioFigure::ALL.map(|figure| (three.of(figure).histogram().samples(), three.of(figure).missed()));
         assert_eq!(counted, [(3, 0), (3, 0), (4, 1)]);
     }
 }

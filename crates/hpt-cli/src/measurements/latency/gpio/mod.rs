@@ -20,8 +20,8 @@ use hpt_document::{
     conditions::Conditions,
     cpu_absence::CpuAbsence,
     explain::Explanation,
-    gpio_latency::GpioLatencyDocument,
-    gpio_line::GpioLine,
+    gpio_latency::{GpioFigure, GpioLatencyDocument, GpioListening},
+    gpio_line::{GpioDrive, GpioLine},
     latency::{ClockReads, LatencyThread},
     not_run::NotRun,
 };
@@ -33,14 +33,14 @@ use hpt_realtime::{Behavior, PinWatch};
 
 use self::{
     document::rows,
-    edge_figures::{EdgeFigure, EdgeFigures, EdgeSample},
+    edge_figures::{EdgeFigures, EdgeSample, figure_help, head, latency_of, start_of},
     line::{line_of, line_words},
     list::{LIST, list},
-    requested::{Listen, Requested, is_same},
+    requested::{Requested, behavior, is_same},
     terminal::{page, what_was_wrong},
 };
 use crate::{
-    arguments::{Codes, after_help, duration_in},
+    arguments::{Codes, after_help, duration_in, word, word_with_help},
     context::{Context, continue_if},
     exit::{Failure, causes},
     measurements::{CommonOptions, CpuOption},
@@ -56,7 +56,6 @@ use crate::{
         cpu_absences,
         cpu_options::NOTHING_LEFT,
         explain::{Awaited, ExplainOptions, Feed},
-        gpio_pulse::Drive,
         limits::{
             option::{GPIO_HELP, LimitOptions},
             quantity::Accepted,
@@ -123,15 +122,15 @@ pub(crate) struct GpioArguments {
     ///
     /// kernel: with a system call, whose time is part of the latency. registers: with a write to GPSET or GPCLR of a
     /// Raspberry Pi 1 to 4, without one.
-    #[arg(long, value_enum, value_name = "HOW", default_value = "kernel", hide_short_help = true)]
-    drive: Drive,
+    #[arg(long, value_parser = word::<GpioDrive>(), value_name = "HOW", default_value = "kernel", hide_short_help = true)]
+    drive: GpioDrive,
     /// How to wait for an edge
     ///
     /// poll: block in poll(2). spin: busy-wait with repeated reads. level: busy-wait with reads of GPLEV of a Raspberry
     /// Pi 1 to 4, without interrupts and the kernel; the input line may then be the output line, whose level is read
     /// back.
-    #[arg(long, value_enum, value_name = "HOW", default_value = "poll", hide_short_help = true)]
-    listen: Listen,
+    #[arg(long, value_parser = word::<GpioListening>(), value_name = "HOW", default_value = "poll", hide_short_help = true)]
+    listen: GpioListening,
     /// Count an edge as lost after this time
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout, hide_short_help = true)]
     timeout: Duration,
@@ -140,8 +139,8 @@ pub(crate) struct GpioArguments {
     #[command(flatten)]
     warm_up: WarmUpOption,
     /// Which latency to chart, write to files and check with limits
-    #[arg(long, value_enum, value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
-    figure: EdgeFigure,
+    #[arg(long, value_parser = word_with_help(figure_help), value_name = "FIGURE", default_value = "end-to-end", hide_short_help = true)]
+    figure: GpioFigure,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -182,7 +181,7 @@ impl GpioArguments {
             duration: Some(&mut self.run_length.duration),
             cpu: CpuOption::One(&mut self.thread.cpu),
             realtime: Some(&self.thread.realtime),
-            spins: self.listen.behavior() == Behavior::Spins,
+            spins: behavior(self.listen) == Behavior::Spins,
             explain: Some(&mut self.explain),
             ..CommonOptions::default()
         }
@@ -200,13 +199,13 @@ pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Docume
     let (Some(out), Some(input)) = (&arguments.output_line, &arguments.input_line) else {
         return Err(Failure::Usage(NO_LINES));
     };
-    if arguments.listen == Listen::Level && arguments.figure != EdgeFigure::EndToEnd {
+    if arguments.listen == GpioListening::Level && arguments.figure != GpioFigure::EndToEnd {
         return Err(Failure::Usage(NO_TIMESTAMPS));
     }
     arguments.thread.check_cpu()?;
     // No signal may end hpt before both lines are restored.
     arguments.thread.realtime.listen_for_all(true, context)?;
-    let behavior = arguments.listen.behavior();
+    let behavior = behavior(arguments.listen);
     if behavior == Behavior::Spins && arguments.thread.leaves_nothing(context) {
         return Err(Failure::Usage(NOTHING_LEFT));
     }
@@ -214,7 +213,7 @@ pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Docume
     let out = out.clone().or_on(chip).find()?;
     let input = input.clone().or_on(chip).find()?;
     let places = (line_of(&out.chip, &out.line), line_of(&input.chip, &input.line));
-    if arguments.listen != Listen::Level && is_same(&out, &input) {
+    if arguments.listen != GpioListening::Level && is_same(&out, &input) {
         return Err(GpioError::SameLine { line: line_words(&places.0) }.into());
     }
     arguments.keeping.check()?;
@@ -283,7 +282,7 @@ impl Probe for EdgeProbe<'_> {
 
     fn sample(&self, thread: RunThread<'_, EdgeSample>) -> Result<EdgeThreadOutcome, Failure> {
         let Self { arguments, context, .. } = *self;
-        let held = arguments.thread.hold(context, arguments.listen.behavior(), BY)?;
+        let held = arguments.thread.hold(context, behavior(arguments.listen), BY)?;
         let mut outcome = EdgeThreadOutcome {
             settings: held.settings(),
             cpu: held.cpu(),
@@ -351,13 +350,13 @@ impl Probe for EdgeProbe<'_> {
             Vec::from_iter(not_run_note),
             run.notes(SAMPLES),
         ];
-        let limited = LimitedRow::of_latencies(arguments.figure.head().to_owned(), figures.of(arguments.figure));
+        let limited = LimitedRow::of_latencies(head(arguments.figure).to_owned(), figures.of(arguments.figure));
         GpioLatencyDocument {
             head: run.head.clone(),
             output_line: out.clone(),
             input_line: input.clone(),
-            drive: arguments.drive.word(),
-            listen: arguments.listen.word(),
+            drive: arguments.drive,
+            listen: arguments.listen,
             interval_ns: saturating_nanos(arguments.run_length.interval),
             timeout_ns: saturating_nanos(arguments.timeout),
             cpu: *cpu,
@@ -368,7 +367,7 @@ impl Probe for EdgeProbe<'_> {
             unexpected: counts.unexpected,
             dropped: counts.dropped,
             out_of_window: counts.out_of_window,
-            figure: arguments.figure.word(),
+            figure: arguments.figure,
             not_run: not_run.clone(),
             end: run.end(absences.clone()),
             conditions: Conditions::default(),
@@ -396,7 +395,7 @@ impl EdgeProbe<'_> {
 
     /// Returns notes on irregular edges.
     fn wrong(&self, outcome: &EdgeThreadOutcome) -> Vec<String> {
-        let is_delayed = self.arguments.listen == Listen::Spin && outcome.settings.is_before_interrupts();
+        let is_delayed = self.arguments.listen == GpioListening::Spin && outcome.settings.is_before_interrupts();
         what_was_wrong(&outcome.counts, self.places, self.arguments.timeout, is_delayed)
     }
 
@@ -439,7 +438,7 @@ impl EdgeProbe<'_> {
                     // This code runs after the edge has arrived, so no sample includes its duration.
                     let since = start.elapsed();
                     let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
-                    if is_there && arguments.figure.of(&times).is_some_and(|ns| ns > limit_ns) {
+                    if is_there && latency_of(arguments.figure, &times).is_some_and(|ns| ns > limit_ns) {
                         shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
                     }
                     if let Some(feed) = feed.as_mut().filter(|_| is_there) {
@@ -468,8 +467,8 @@ impl EdgeProbe<'_> {
 }
 
 /// Offers the chosen latency of an edge to be explained.
-fn offer(feed: &mut Feed, figure: EdgeFigure, times: &EdgeTimes) {
-    if let Some((start_ns, latency_ns)) = figure.start(times).zip(figure.of(times)) {
+fn offer(feed: &mut Feed, figure: GpioFigure, times: &EdgeTimes) {
+    if let Some((start_ns, latency_ns)) = start_of(figure, times).zip(latency_of(figure, times)) {
         feed.offer(start_ns, latency_ns);
     }
 }

@@ -1,40 +1,20 @@
 //! The two lines of a measurement, requested from the kernel.
 
-use clap::ValueEnum;
 use hpt_core::{Host, PosixClock};
-use hpt_document::gpio_latency::GpioListening;
+use hpt_document::{gpio_latency::GpioListening, gpio_line::GpioDrive};
 use hpt_instrument::{
     gpio::{FoundLine, GpioError, Input, LevelInput, Output, PinLevel},
     measure::{EdgeWaiting, Loopback},
 };
 use hpt_realtime::Behavior;
-use serde::{Deserialize, Serialize};
 
-use crate::sampling::gpio_pulse::{CONSUMER, Drive};
+use crate::sampling::gpio_pulse::{CONSUMER, request};
 
-/// The way to wait for an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(super) enum Listen {
-    Poll,
-    Spin,
-    Level,
-}
-
-impl Listen {
-    pub(super) const fn behavior(self) -> Behavior {
-        match self {
-            Self::Poll => Behavior::Blocks,
-            Self::Spin | Self::Level => Behavior::Spins,
-        }
-    }
-
-    /// Returns the word that documents use.
-    pub(super) const fn word(self) -> GpioListening {
-        match self {
-            Self::Poll => GpioListening::Poll,
-            Self::Spin => GpioListening::Spin,
-            Self::Level => GpioListening::Level,
-        }
+/// Returns whether a thread that waits for edges in this way blocks.
+pub(super) const fn behavior(listen: GpioListening) -> Behavior {
+    match listen {
+        GpioListening::Poll => Behavior::Blocks,
+        GpioListening::Spin | GpioListening::Level => Behavior::Spins,
     }
 }
 
@@ -56,18 +36,18 @@ impl Requested {
     /// Requests the input before the output is driven.
     pub(super) fn new(
         (out, input): (&FoundLine, &FoundLine),
-        (drive, listen): (Drive, Listen),
+        (drive, listen): (GpioDrive, GpioListening),
         host: &Host,
     ) -> Result<Self, GpioError> {
         let (chip, offset) = (&input.chip, input.line.offset);
         let edges = |waiting| Ok(Listener::Edges(Input::request(chip, offset, CONSUMER)?, waiting));
         let listener = match listen {
-            Listen::Poll => edges(EdgeWaiting::Blocking),
-            Listen::Spin => edges(EdgeWaiting::Polling),
-            Listen::Level if is_same(out, input) => PinLevel::open(host, chip, offset).map(Listener::Output),
-            Listen::Level => LevelInput::request(chip, offset, CONSUMER, host).map(Listener::Level),
+            GpioListening::Poll => edges(EdgeWaiting::Blocking),
+            GpioListening::Spin => edges(EdgeWaiting::Polling),
+            GpioListening::Level if is_same(out, input) => PinLevel::open(host, chip, offset).map(Listener::Output),
+            GpioListening::Level => LevelInput::request(chip, offset, CONSUMER, host).map(Listener::Level),
         }?;
-        Ok(Self { output: drive.request(&out.chip, out.line.offset, host)?, listener })
+        Ok(Self { output: request(drive, &out.chip, out.line.offset, host)?, listener })
     }
 
     /// Returns the level that the output had when it was requested.

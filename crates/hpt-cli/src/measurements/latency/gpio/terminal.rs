@@ -8,7 +8,7 @@ use hpt_document::{
 };
 use hpt_instrument::measure::{EdgeCounts, Latencies};
 
-use super::{edge_figures::EdgeFigure, line::line_words};
+use super::{edge_figures::head, line::line_words};
 use crate::{
     document_head::machine_line,
     output::{Align, Block, Cell, Column, Table, exact_time, one_or_many, remarks, short_time},
@@ -89,7 +89,7 @@ fn headline(data: &GpioLatencyDocument) -> String {
     let missed = if figures.missed > 0 { format!(", {} skipped", figures.missed) } else { String::new() };
     format!(
         "Edge latency, {}, {place}, {}: {}, {lost}{missed}",
-        EdgeFigure::of_word(row.figure).head(),
+        head(row.figure),
         samples(figures.samples),
         words(figures)
     )
@@ -100,14 +100,12 @@ pub(super) fn page(data: &GpioLatencyDocument, drawn: &Latencies) -> Vec<Block> 
     blocks.extend(limits::table::blocks(&data.limits));
     if !data.results.is_empty() {
         let columns = [vec![Column("segment", Align::Left)], columns()].concat();
-        let row = |row: &GpioLatencyRow| {
-            [vec![Cell::plain(EdgeFigure::of_word(row.figure).head())], cells(&row.figures)].concat()
-        };
+        let row = |row: &GpioLatencyRow| [vec![Cell::plain(head(row.figure))], cells(&row.figures)].concat();
         let rows = data.results.iter().map(row).collect();
         blocks.push(Block::Table(Table { columns, rows }.without_empty_columns()));
     }
     blocks.extend(explain::terminal::blocks(&data.explanation, ("edge", "edges")));
-    blocks.extend(histogram::of_latencies(drawn, (EdgeFigure::of_word(data.figure).head(), "samples")));
+    blocks.extend(histogram::of_latencies(drawn, (head(data.figure), "samples")));
     blocks.push(Block::detail(provenance(data)));
     blocks.extend(conditions::details(&data.conditions));
     blocks.extend(ended_by(
@@ -149,7 +147,7 @@ fn provenance(data: &GpioLatencyDocument) -> String {
         data.time.elapsed_s,
         data.time.started_at,
         drive_words(data.drive),
-        EdgeFigure::of_word(data.figure).head(),
+        head(data.figure),
         data.measuring.source,
         if data.listen == GpioListening::Level { "" } else { ", which also provides the kernel's timestamps" },
         short_time(data.reads.clock_read_ns as f64),
@@ -174,7 +172,7 @@ mod tests {
         golden,
         measurements::latency::gpio::{
             document::rows,
-            edge_figures::{EdgeFigure, EdgeFigures, tests::samples},
+            edge_figures::{EdgeFigures, tests::samples},
             line::tests::place,
         },
         output::Document,
@@ -215,7 +213,7 @@ mod tests {
             results: rows(&three),
             notes: vec!["a note".to_owned()],
         };
-        let blocks = page(&data, three.of(EdgeFigure::EndToEnd));
+        let blocks = page(&data, three.of(GpioFigure::EndToEnd));
         golden::assert("latency-gpio", &Document::new(data, blocks));
     }
 
@@ -225,7 +223,7 @@ mod tests {
             panic!("it is another one")
         };
         (data.output_line, data.input_line) = (place(22), place(23));
-        let first = format!("{:?}", page(&data, &EdgeFigures::new().of(EdgeFigure::EndToEnd).clone())[0]);
+        let first = format!("{:?}", page(&data, &EdgeFigures::new().of(GpioFigure::EndToEnd).clone())[0]);
         assert!(first.contains("GPIO22 (gpiochip0:22) to GPIO23 (gpiochip0:23): no edge was measured"), "{first}");
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use hpt_core::Instant;
 use hpt_document::{
     latency::MicrosecondCount,
-    stall::{CounterIncrease, StallCauseRow, StallCounterKind, StallCounterRow, StallRow, StallThreadRow},
+    stall::{CounterIncrease, CounterKind, StallCauseRow, StallCounterRow, StallRow, StallThreadRow},
 };
 use hpt_instrument::{
     diagnose::Cause,
-    measure::{Counter, CounterDelta, CounterKind, KeptStall, Recurrence},
+    measure::{Counter, CounterDelta, KeptStall, Recurrence},
 };
 
 use super::account::{Account, KEPT, StallDetails, ThreadOutcome, named_by};
@@ -128,11 +128,11 @@ pub(super) fn cause_rows(ended: &[ThreadOutcome]) -> Vec<StallCauseRow> {
     rows
 }
 
-const fn kind(counter: &Counter) -> StallCounterKind {
+const fn kind(counter: &Counter) -> CounterKind {
     match counter.kind {
-        CounterKind::SoftInterrupt => StallCounterKind::SoftInterrupt,
+        CounterKind::SoftInterrupt => CounterKind::SoftInterrupt,
         // Kinds that later versions add are treated as interrupts.
-        _ => StallCounterKind::Interrupt,
+        _ => CounterKind::Interrupt,
     }
 }
 

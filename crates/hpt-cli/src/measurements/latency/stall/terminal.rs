@@ -535,7 +535,6 @@ mod tests {
             ("usual-activity", 1),
         ];
         assert_eq!(causes, wanted.map(|(cause, stalls)| (cause.to_owned(), stalls)));
-        assert_eq!(hpt_document::words::STALL_CAUSES[..], Cause::NAMES[..]);
         let rows =
             Cause::NAMES.map(|name| StallCauseRow { cause: name.to_owned(), counter: None, stalls: 1, stalled_ns: 1 });
         let words: Vec<_> = rows.iter().map(|row| cause_words(row, false)).collect();
