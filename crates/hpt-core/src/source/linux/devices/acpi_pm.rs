@@ -5,7 +5,7 @@ use std::{io, marker::PhantomData};
 
 use hpt_sys::{
     arch::Barrier,
-    host::{FADT, Host, Latch, NoPmTimer, PmTimer},
+    host::{Host, IO_PORTS, Latch, NoPmTimer},
     port::{InputPort, OpenPort},
     process,
     units::{Frequency, Width},
@@ -24,13 +24,14 @@ const CLOCK_SOURCE: &str = "acpi_pm";
 
 /// The frequency of the timer. ACPI Specification 6.5, 4.8.2.1.
 const RATE: Frequency = Frequency::from_hertz(3_579_545).expect("not zero");
-const NARROW: Width = Width::new(24).expect("24 bits");
+/// Firmware may state 32 bits, also for a timer with 24 bits, so the kernel and this source use 24.
+const WIDTH: Width = Width::new(24).expect("24 bits");
 
 /// The maximum number of attempts to obtain three readings in ascending order. If all attempts fail, the middle reading
 /// of the last attempt is used without a check.
 const MOST_ATTEMPTS: u32 = 16;
 
-/// The ACPI power management timer, 24 or 32 bits wide. A 24-bit timer wraps every 4.7 seconds;
+/// The ACPI power management timer. Its 24 bits wrap every 4.7 seconds;
 /// [`Widened`](crate::Widened) extends it to 64 bits so that it can serve as a clock.
 ///
 /// Its register is accessed through an I/O port, for which the kernel must grant permission to the calling thread
@@ -62,7 +63,6 @@ pub struct AcpiPm {
 #[derive(Debug)]
 struct PmCounter<P> {
     port: P,
-    width: Width,
     /// Whether the chipset can return invalid values while the timer changes.
     doubtful: bool,
 }
@@ -70,7 +70,7 @@ struct PmCounter<P> {
 impl<P: InputPort> PmCounter<P> {
     #[inline(always)]
     fn once(&self) -> u64 {
-        u64::from(self.port.read_u32()) & self.width.mask()
+        u64::from(self.port.read_u32()) & WIDTH.mask()
     }
 
     #[inline(always)]
@@ -81,7 +81,7 @@ impl<P: InputPort> PmCounter<P> {
     /// Returns the middle reading of three consecutive readings in ascending order. It lies between the first and the
     /// last reading, even if one of these two is invalid.
     fn middle_of_three(&self) -> u64 {
-        let in_order = |earlier, later| self.width.signed_difference(earlier, later) >= 0;
+        let in_order = |earlier, later| WIDTH.signed_difference(earlier, later) >= 0;
         let mut middle = 0;
         for _ in 0..MOST_ATTEMPTS {
             let first = self.once();
@@ -145,63 +145,45 @@ impl TimeSource for AcpiPm {
     }
 }
 
-/// Returns the properties and the port of the timer on this host, or the reason why there is no timer. Uses only the
-/// files and facts of the host.
-fn describe(host: &Host) -> Result<(SourceInfo, PmTimer), Unavailable> {
+/// Returns the port of the timer on this host, or the reason why there is no timer. Uses only the files and facts of the
+/// host.
+fn describe(host: &Host) -> Result<u16, Unavailable> {
     let have = host.facts().architecture;
     if !have.is_x86() {
         return Err(Unavailable::OtherArchitecture { have });
     }
-    match host.find_pm_timer() {
-        Ok(timer) => Ok((info(if timer.says_32_bits { Width::BITS_32 } else { NARROW }), timer)),
-        // A snapshot contains the table only if root made it.
-        Err(NoPmTimer::Unreadable(_)) if !host.is_live() => Err(Unavailable::Captured),
-        Err(NoPmTimer::Unreadable(error)) => Err(unreadable(error)),
-        Err(NoPmTimer::Malformed(evidence)) => Err(Unavailable::Malformed { path: FADT.to_owned(), evidence }),
-        Err(NoPmTimer::Absent(evidence)) => Err(Unavailable::NoDevice { evidence }),
-    }
+    host.pm_timer().map_err(|error| match error {
+        // A snapshot contains the ports only if root made it.
+        NoPmTimer::Unreadable(_) if !host.is_live() => Unavailable::Captured,
+        NoPmTimer::Unreadable(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Unavailable::NoRight { path: IO_PORTS.to_owned(), right: MissingRight::FileMode }
+        }
+        NoPmTimer::Unreadable(error) => Unavailable::refused(IO_PORTS, error),
+        NoPmTimer::Absent => Unavailable::NoDevice {
+            evidence: format!(
+                "{IO_PORTS} has no ACPI PM_TMR: the firmware has no ACPI or a reduced one, or the kernel runs with acpi=off"
+            ),
+        },
+    })
 }
 
-fn info(width: Width) -> SourceInfo {
+fn info() -> SourceInfo {
     SourceInfo::new(ID)
         .with_rate(RateKind::Constant)
-        .with_width(width)
+        .with_width(WIDTH)
         .with_nominal(RATE, StatedBy::Definition)
         .with_read_path(ReadPath::Port)
 }
 
-fn unreadable(error: io::Error) -> Unavailable {
-    match error.kind() {
-        io::ErrorKind::NotFound => Unavailable::NoDevice {
-            evidence: format!(
-                "{FADT} does not exist: the firmware has no ACPI, the kernel runs with acpi=off, or /sys is not mounted"
-            ),
-        },
-        io::ErrorKind::PermissionDenied => {
-            Unavailable::NoRight { path: FADT.to_owned(), right: MissingRight::FileMode }
-        }
-        _ => Unavailable::refused(FADT, error),
-    }
-}
-
 fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
-    let (mut info, timer) = describe(host)?;
+    let port = describe(host)?;
     if !host.is_live() {
         return Err(Unavailable::Captured);
     }
-    let port = OpenPort::open(timer.port).map_err(|error| refusal(host, timer.port, error))?;
-    info.width = width(timer.says_32_bits, port.read_u32());
+    let port = OpenPort::open(port).map_err(|error| refusal(host, port, error))?;
     let doubtful = host.pm_timer_latch() != Latch::Sound;
-    let counter = PmCounter { port, width: info.width, doubtful };
     let barrier = Barrier::detect(process::platform().as_deref());
-    Ok(AcpiPm { counter, barrier, info, bound_to_its_thread: PhantomData })
-}
-
-/// Returns the width on which readers can rely. Firmware may state 32 bits for a 24-bit counter, whose upper bits are
-/// never set. In a true 32-bit counter, the upper bits are clear for 1/256 of the time. If the counter is opened during
-/// that time, it is treated as a 24-bit counter; the only effect is that it wraps sooner.
-const fn width(says_32_bits: bool, shown: u32) -> Width {
-    if says_32_bits && shown as u64 > NARROW.mask() { Width::BITS_32 } else { NARROW }
+    Ok(AcpiPm { counter: PmCounter { port, doubtful }, barrier, info: info(), bound_to_its_thread: PhantomData })
 }
 
 /// Translates the kernel's error into its cause and fix.
@@ -223,25 +205,16 @@ fn refusal(host: &Host, port: u16, error: io::Error) -> Unavailable {
     }
 }
 
-fn evidence(host: &Host, opened: Option<&AcpiPm>) -> Vec<String> {
-    let Ok((_, timer)) = describe(host) else { return Vec::new() };
-    let mut lines = vec![format!(
-        "{FADT}: revision {}, port {:#x}, {} bits",
-        timer.revision,
-        timer.port,
-        if timer.says_32_bits { 32 } else { 24 }
-    )];
-    lines.push(match host.pm_timer_latch() {
+fn evidence(host: &Host, opened: bool) -> Vec<String> {
+    let Ok(port) = describe(host) else { return Vec::new() };
+    let chipset = match host.pm_timer_latch() {
         Latch::Sound => "chipset: not known to return invalid timer values, so one read is enough".to_owned(),
         Latch::Doubtful(why) => {
             format!("chipset: {why}; this source uses the middle of three readings in ascending order")
         }
-    });
-    lines
-        .extend(opened.map(|opened| {
-            format!("ioperm granted access to this thread; this source uses {} bits", opened.info.width)
-        }));
-    lines
+    };
+    let granted = opened.then(|| "ioperm granted access to this thread".to_owned());
+    [format!("{IO_PORTS}: ACPI PM_TMR at port {port:#x}"), chipset].into_iter().chain(granted).collect()
 }
 
 fn verdict(host: &Host) -> KernelVerdict {
@@ -264,14 +237,14 @@ impl Backend for AcpiPmBackend {
 
     fn probe(&self, host: &Host) -> Vec<ProbeReport> {
         let opened = host.is_live().then(|| open(host));
-        let timer = opened.as_ref().and_then(|opened| opened.as_ref().ok());
+        let is_open = opened.as_ref().is_some_and(Result::is_ok);
         vec![ProbeReport {
             id: ID,
             description: DESCRIPTION,
             kernel: verdict(host),
-            evidence: evidence(host, timer),
+            evidence: evidence(host, is_open),
             availability: match opened {
-                None => describe(host).map(|(info, _)| info),
+                None => describe(host).map(|_| info()),
                 Some(opened) => opened.map(|timer| timer.info),
             },
         }]
@@ -284,7 +257,7 @@ impl Backend for AcpiPmBackend {
             description: DESCRIPTION,
             kernel: verdict(host),
             evidence: Vec::new(),
-            availability: describe(host).map(|(info, _)| info),
+            availability: describe(host).map(|_| info()),
         }]
     }
 
@@ -305,12 +278,9 @@ mod tests {
         prelude::{Strategy, any, prop_assert, proptest},
     };
 
-    use super::{InputPort, MOST_ATTEMPTS, NARROW, PmCounter, Unavailable, refusal, unreadable, width};
+    use super::{InputPort, MOST_ATTEMPTS, PmCounter, Unavailable, WIDTH, refusal};
     use crate::source::MissingRight;
-    use hpt_sys::{
-        host::{Facts, Host},
-        units::Width,
-    };
+    use hpt_sys::host::{Facts, Host};
 
     /// A timer that advances by one with every read, unless the script contains another value.
     #[derive(Debug)]
@@ -331,7 +301,7 @@ mod tests {
 
     fn flaky(now: u32, nonsense: Vec<Option<u32>>, doubtful: bool) -> PmCounter<Flaky> {
         let port = Flaky { now: Cell::new(now), nonsense: RefCell::new(nonsense), reads: Cell::new(0) };
-        PmCounter { port, width: NARROW, doubtful }
+        PmCounter { port, doubtful }
     }
 
     #[test]
@@ -352,7 +322,7 @@ mod tests {
             script[which] = Some(nonsense);
             let counter = flaky(now, script, true);
             let read = counter.read();
-            let since = NARROW.difference(u64::from(now) & NARROW.mask(), read);
+            let since = WIDTH.difference(u64::from(now) & WIDTH.mask(), read);
             prop_assert!(since <= u64::from(counter.port.reads.get()), "{read:#x} at {now:#x}");
         }
 
@@ -371,12 +341,6 @@ mod tests {
     }
 
     #[test]
-    fn a_32_bit_timer_is_accepted_once_its_upper_bits_are_seen() {
-        assert_eq!(width(true, 0x0100_0000), Width::BITS_32);
-        assert_eq!((width(true, 0x00ff_ffff), width(false, u32::MAX)), (NARROW, NARROW));
-    }
-
-    #[test]
     fn every_refusal_is_explained_with_a_fix() {
         let host = Host::captured(Default::default(), Facts::live());
         let answer = |errno| refusal(&host, 0x608, io::Error::from_raw_os_error(errno));
@@ -385,9 +349,5 @@ mod tests {
         assert!(not_root.to_string().starts_with("I/O port 0x608: ") && not_root.remedy().is_some(), "{not_root}");
         assert!(answer(libc::ENOSYS).remedy().is_some());
         assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
-        let table = |errno| unreadable(io::Error::from_raw_os_error(errno));
-        assert!(matches!(table(libc::ENOENT), Unavailable::NoDevice { .. }));
-        assert!(matches!(table(libc::EACCES), Unavailable::NoRight { right: MissingRight::FileMode, .. }));
-        assert!(matches!(table(libc::EIO), Unavailable::Refused { .. }));
     }
 }

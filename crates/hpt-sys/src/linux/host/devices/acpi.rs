@@ -1,61 +1,28 @@
-//! The location of the ACPI power management timer: the firmware's table, the kernel's list of ports, and chipsets
-//! whose timer is known to return invalid values. This module only parses files, which `Host` opens; it does not read
-//! ports.
+//! The ports of the ACPI power management timer, from the kernel's list, and chipsets whose timer is known to return
+//! invalid values. This module only parses files, which `Host` opens; it does not read ports.
 
 use std::io;
 
 use super::Host;
 
-/// The Fixed ACPI Description Table, readable by root. Linux, Documentation/ABI/testing/sysfs-firmware-acpi.
-pub const FADT: &str = "/sys/firmware/acpi/tables/FACP";
-const IO_PORTS: &str = "/proc/ioports";
+/// The kernel's list of I/O ports, which shows zeros to unprivileged users.
+pub const IO_PORTS: &str = "/proc/ioports";
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 /// The kernel's name for the timer's ports. Linux, drivers/acpi/osl.c, `acpi_reserve_resources`.
 const PORTS_NAME: &str = "ACPI PM_TMR";
-
-/// Offsets of fields in the table. ACPI Specification 6.5, 5.2.6 (header) and 5.2.9 (FADT).
-const LENGTH: usize = 4;
-const REVISION: usize = 8;
-const PM_TIMER_BLOCK: usize = 76;
-const PM_TIMER_LENGTH: usize = 91;
-const FLAGS: usize = 112;
-const X_PM_TIMER_BLOCK: usize = 208;
-/// The length of the shortest version of the table, defined by ACPI 1.0, in bytes.
-const SHORTEST: usize = 116;
-/// Flags of the table: the timer has 32 bits instead of 24; the machine has no ACPI fixed hardware, which includes this
-/// timer. ACPI Specification 6.5, table 5.10.
-const TIMER_IS_WIDE: u32 = 1 << 8;
-const HARDWARE_REDUCED: u32 = 1 << 20;
-/// The address space ID of system I/O space. ACPI Specification 6.5, table 5.1.
-const SYSTEM_IO: u8 = 1;
-/// The size of the timer's register, in bytes.
-const REGISTER_LENGTH: u64 = 4;
 
 /// Chipsets whose timer may return an invalid value if it is read during an update: the vendor ID, the device ID, and
 /// the first revision without the fault. They are PIIX4 before PIIX4M, ICH4 and `ServerWorks` LE. Linux,
 /// drivers/clocksource/acpi_pm.c.
 const DOUBTFUL: [(u32, u32, u32); 3] = [(0x8086, 0x7113, 3), (0x8086, 0x24c0, u32::MAX), (0x1166, 0x0009, u32::MAX)];
 
-/// The timer as described by the firmware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PmTimer {
-    /// The first of the timer's four I/O ports.
-    pub port: u16,
-    /// Whether the table states that the timer has 32 bits instead of 24.
-    pub says_32_bits: bool,
-    /// The revision of the table.
-    pub revision: u8,
-}
-
-/// The reason why the location of the timer is unknown.
+/// The reason why the port of the timer is unknown.
 #[derive(Debug)]
 pub enum NoPmTimer {
-    /// The firmware's table cannot be read.
+    /// The kernel's list cannot be read, or not by this user.
     Unreadable(io::Error),
-    /// The table is invalid. Contains the details.
-    Malformed(String),
-    /// The table describes no timer that is accessed through I/O ports. Contains the details.
-    Absent(String),
+    /// The kernel lists no such ports.
+    Absent,
 }
 
 /// The reliability of reads of the chipset's timer.
@@ -68,24 +35,13 @@ pub enum Latch {
 }
 
 impl Host {
-    /// Returns the ACPI power management timer as described by the firmware; `None` if the table cannot be read or
-    /// describes no timer.
-    #[must_use]
-    pub fn pm_timer(&self) -> Option<PmTimer> {
-        self.find_pm_timer().ok()
-    }
-
-    /// Returns the timer as described by the firmware, or the reason why its location is unknown.
-    pub fn find_pm_timer(&self) -> Result<PmTimer, NoPmTimer> {
-        let timer = parse(&self.read(FADT).map_err(NoPmTimer::Unreadable)?)?;
-        // If the kernel lists the ports, they must match. If they differ, the table is not the one that the kernel
-        // booted with.
-        match self.text(IO_PORTS).as_deref().and_then(kernels_ports) {
-            Some(ports) if ports != u64::from(timer.port) => Err(NoPmTimer::Malformed(format!(
-                "it lists port {:#x} for the timer, but the kernel lists port {ports:#x}",
-                timer.port
-            ))),
-            Some(_) | None => Ok(timer),
+    /// Returns the first of the four I/O ports of the ACPI power management timer, or the reason why it is unknown.
+    pub fn pm_timer(&self) -> Result<u16, NoPmTimer> {
+        let list = self.read(IO_PORTS).map_err(NoPmTimer::Unreadable)?;
+        match ports_of_timer(&String::from_utf8_lossy(&list)) {
+            Some(0) => Err(NoPmTimer::Unreadable(io::ErrorKind::PermissionDenied.into())),
+            Some(port) => Ok(port),
+            None => Err(NoPmTimer::Absent),
         }
     }
 
@@ -122,75 +78,16 @@ impl Host {
         let of_device = matters
             .into_iter()
             .flat_map(|device| ["vendor", "device", "revision"].map(|name| format!("{PCI_DEVICES}/{device}/{name}")));
-        [FADT.to_owned(), IO_PORTS.to_owned()].into_iter().chain(of_device).collect()
+        [IO_PORTS.to_owned()].into_iter().chain(of_device).collect()
     }
 }
 
-/// Parses the table's description of the timer.
-///
-/// # References
-///
-/// ACPI Specification 6.5, 5.2.9, `PM_TMR_BLK`, `X_PM_TMR_BLK`, `PM_TMR_LEN`, `TMR_VAL_EXT`; Linux,
-/// arch/x86/kernel/acpi/boot.c, `acpi_parse_fadt`, for which of the two addresses applies.
-fn parse(table: &[u8]) -> Result<PmTimer, NoPmTimer> {
-    let malformed = |why: String| Err(NoPmTimer::Malformed(why));
-    if !table.starts_with(b"FACP") {
-        return malformed("it does not start with FACP".to_owned());
-    }
-    let stated = usize::try_from(u32_at(table, LENGTH).unwrap_or(0)).unwrap_or(usize::MAX);
-    if stated != table.len() {
-        return malformed(format!("its header states a length of {stated} bytes, but the table has {}", table.len()));
-    }
-    if stated < SHORTEST {
-        return malformed(format!("its length of {stated} bytes is too short"));
-    }
-    let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
-    if sum != 0 {
-        return malformed(format!("its checksum is wrong: the bytes add up to {sum:#04x} instead of 0"));
-    }
-    let byte = |at: usize| table.get(at).copied().unwrap_or(0);
-    let flags = u32_at(table, FLAGS).unwrap_or(0);
-    let absent = |why: &str| Err(NoPmTimer::Absent(why.to_owned()));
-    if flags & HARDWARE_REDUCED != 0 {
-        return absent("the firmware implements hardware-reduced ACPI, which has no such timer");
-    }
-    let revision = byte(REVISION);
-    let old = u64::from(u32_at(table, PM_TIMER_BLOCK).unwrap_or(0));
-    // In revision 2 and later, a second address field takes precedence if it is present and nonzero.
-    let address = match table.get(X_PM_TIMER_BLOCK..X_PM_TIMER_BLOCK + 12) {
-        Some(generic) if revision >= 2 => {
-            let address = u64::from_le_bytes(generic[4..].try_into().expect("the slice has 12 bytes"));
-            if address == 0 {
-                old
-            } else if generic[0] == SYSTEM_IO {
-                address
-            } else {
-                return absent("the firmware describes a memory-mapped timer, which Linux on x86 does not read");
-            }
-        }
-        Some(_) | None => old,
-    };
-    if address == 0 || u64::from(byte(PM_TIMER_LENGTH)) != REGISTER_LENGTH {
-        return absent("the firmware's ACPI tables describe no power management timer");
-    }
-    match u16::try_from(address) {
-        Ok(port) if u64::from(port) + REGISTER_LENGTH <= 0x1_0000 && port % 4 == 0 => {
-            Ok(PmTimer { port, says_32_bits: flags & TIMER_IS_WIDE != 0, revision })
-        }
-        _ => malformed(format!("it lists port {address:#x} for the timer, which cannot be a register address")),
-    }
-}
-
-fn u32_at(table: &[u8], at: usize) -> Option<u32> {
-    table.get(at..)?.first_chunk().copied().map(u32::from_le_bytes)
-}
-
-/// Returns the first port that the kernel's list assigns to the timer; `None` for unprivileged users, to whom the
-/// kernel shows zeros.
-fn kernels_ports(list: &str) -> Option<u64> {
+/// Returns the first port that the kernel's list assigns to the timer, or zero if it is not shown. A register has four
+/// ports, the first of which is a multiple of four.
+fn ports_of_timer(list: &str) -> Option<u16> {
     let line = list.lines().find(|line| line.split_once(" : ").is_some_and(|(_, name)| name.trim() == PORTS_NAME))?;
     let first = line.trim_start().split(['-', ' ']).next()?;
-    u64::from_str_radix(first, 16).ok().filter(|&port| port > 0)
+    u16::from_str_radix(first, 16).ok().filter(|port| port % 4 == 0)
 }
 
 /// Parses a hexadecimal number with the prefix `0x`, as in the files of PCI devices, for example `0x8086`.
@@ -202,132 +99,18 @@ fn hexadecimal(text: &str) -> Option<u32> {
 mod tests {
     use std::fs;
 
-    use proptest::{
-        collection::vec,
-        prelude::{any, prop_assert, proptest},
-    };
+    use proptest::prelude::{any, prop_assert, proptest};
 
-    use super::{Latch, NoPmTimer, PmTimer, kernels_ports, parse};
+    use super::{Latch, NoPmTimer, ports_of_timer};
     use crate::host::{Facts, Host};
-
-    /// Tables that Linux exposed, on two machines under QEMU and on a virtual machine: tests/data/fadt/README.md.
-    const Q35: &[u8] = include_bytes!("../../../../tests/data/fadt/qemu-q35.bin");
-    const PC: &[u8] = include_bytes!("../../../../tests/data/fadt/qemu-pc.bin");
-    const REDUCED: &[u8] = include_bytes!("../../../../tests/data/fadt/firecracker.bin");
-
-    /// Sets the checksum to the required value.
-    fn summed(mut table: Vec<u8>) -> Vec<u8> {
-        table[9] = 0;
-        let sum = table.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
-        table[9] = sum.wrapping_neg();
-        table
-    }
-
-    fn changed(table: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
-        let mut table = table.to_vec();
-        table[at..at + bytes.len()].copy_from_slice(bytes);
-        summed(table)
-    }
-
-    fn why(table: &[u8]) -> String {
-        match parse(table) {
-            Ok(timer) => panic!("{timer:?}"),
-            Err(NoPmTimer::Malformed(why)) => format!("malformed: {why}"),
-            Err(NoPmTimer::Absent(why)) => format!("absent: {why}"),
-            Err(NoPmTimer::Unreadable(error)) => panic!("{error}"),
-        }
-    }
-
-    #[test]
-    fn each_version_of_the_table_contains_the_port() {
-        let timer = |table| parse(table).expect("a timer");
-        assert_eq!(timer(Q35), PmTimer { port: 0x608, says_32_bits: false, revision: 3 });
-        assert_eq!(timer(PC), PmTimer { port: 0x608, says_32_bits: false, revision: 1 });
-        assert!(why(REDUCED).starts_with("absent: the firmware implements hardware-reduced ACPI"));
-    }
-
-    #[test]
-    fn the_extended_address_takes_precedence_if_present() {
-        let port = |table: &[u8]| parse(table).map(|timer| timer.port).ok();
-        let moved = changed(Q35, 208, &[1, 32, 0, 0, 0x08, 0x18, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(port(&moved), Some(0x1808));
-        assert_eq!(port(&changed(Q35, 208, &[0; 12])), Some(0x608));
-        // A table that predates that field, or claims to.
-        assert_eq!(port(&changed(&moved, 8, &[1])), Some(0x608));
-        assert!(
-            why(&changed(Q35, 208, &[0, 32, 0, 0, 8, 0x18, 0, 0, 0, 0, 0, 0]))
-                .starts_with("absent: the firmware describes a memory-mapped timer")
-        );
-    }
-
-    #[test]
-    fn flags_and_lengths_are_respected() {
-        let wide = parse(&changed(Q35, 112, &[0xa5, 0x85, 0, 0])).expect("a timer");
-        assert!(wide.says_32_bits);
-        assert!(why(&changed(Q35, 91, &[0])).starts_with("absent: the firmware's ACPI tables describe no"));
-        assert!(
-            why(&changed(&changed(Q35, 76, &[0; 4]), 208, &[0; 12]))
-                .starts_with("absent: the firmware's ACPI tables describe no")
-        );
-        for port in [[0x0a, 6, 0, 0], [0xfe, 0xff, 0, 0], [8, 6, 1, 0]] {
-            assert!(why(&changed(PC, 76, &port)).contains("which cannot be a register"), "{port:?}");
-        }
-    }
-
-    #[test]
-    fn a_truncated_or_modified_table_is_detected() {
-        for length in 0..Q35.len() {
-            assert!(why(&Q35[..length]).starts_with("malformed"), "cut at {length}");
-        }
-        for at in 0..Q35.len() {
-            let mut changed = Q35.to_vec();
-            changed[at] ^= 0x10;
-            assert!(why(&changed).starts_with("malformed"), "changed at {at}");
-        }
-    }
 
     proptest! {
         #[test]
-        fn any_bytes_are_parsed_without_a_panic(bytes in vec(any::<u8>(), 0..400)) {
-            let _ = parse(&bytes);
+        fn any_list_of_ports_yields_a_register_or_nothing(text in any::<String>(), port in any::<u16>()) {
+            let _ = ports_of_timer(&text);
+            let found = ports_of_timer(&format!("{text}\n  {port:04x}-ffff : ACPI PM_TMR\n"));
+            prop_assert!(found.is_none_or(|found| found % 4 == 0));
         }
-
-        /// Tables with a correct length and sum, so that the fields are examined.
-        #[test]
-        fn any_table_yields_a_complete_register_or_a_reason(
-            length in 116_u16..400,
-            bytes in vec(any::<u8>(), 400),
-            revision in 0_u8..7,
-            timer in (any::<u32>(), any::<u8>(), any::<u64>()),
-        ) {
-            let mut table = bytes[..length.into()].to_vec();
-            table[..4].copy_from_slice(b"FACP");
-            table[4..8].copy_from_slice(&u32::from(length).to_le_bytes());
-            table[8] = revision;
-            table[76..80].copy_from_slice(&(timer.0 & 0xffff).to_le_bytes());
-            table[91] = if timer.1 < 200 { 4 } else { timer.1 };
-            table[114] &= 0xef;
-            if let Some(generic) = table.get_mut(208..220) {
-                generic[0] = timer.1 & 1;
-                generic[4..].copy_from_slice(&(timer.2 & 0xffff).to_le_bytes());
-            }
-            if let Ok(PmTimer { port, .. }) = parse(&summed(table)) {
-                prop_assert!(port > 0 && port <= 0xfffc && port % 4 == 0, "{port:#x}");
-            }
-        }
-
-        #[test]
-        fn any_list_of_ports_is_parsed_without_a_panic(text in any::<String>()) {
-            let _ = kernels_ports(&text);
-        }
-    }
-
-    #[test]
-    fn the_kernels_list_shows_the_ports_only_to_root() {
-        let list = "0000-0cf7 : PCI Bus 0000:00\n  0600-0603 : ACPI PM1a_EVT_BLK\n  0608-060b : ACPI PM_TMR\n";
-        assert_eq!(kernels_ports(list), Some(0x608));
-        assert_eq!(kernels_ports("  0000-0000 : ACPI PM_TMR\n"), None);
-        assert_eq!(kernels_ports("0060-0060 : keyboard\n"), None);
     }
 
     fn machine() -> (tempfile::TempDir, Host) {
@@ -343,15 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_contradicts_the_kernel_is_not_trusted() {
+    fn the_kernels_list_shows_the_ports_only_to_root() {
+        let list = "0000-0cf7 : PCI Bus 0000:00\n  0600-0603 : ACPI PM1a_EVT_BLK\n  0608-060b : ACPI PM_TMR\n";
+        assert_eq!(ports_of_timer(list), Some(0x608));
         let (folder, host) = machine();
-        assert!(matches!(host.find_pm_timer(), Err(NoPmTimer::Unreadable(_))));
-        write(&folder, "sys/firmware/acpi/tables/FACP", Q35);
-        assert_eq!(host.pm_timer().map(|timer| timer.port), Some(0x608));
-        write(&folder, "proc/ioports", b"0608-060b : ACPI PM_TMR\n");
-        assert!(host.pm_timer().is_some());
-        write(&folder, "proc/ioports", b"0408-040b : ACPI PM_TMR\n");
-        assert!(matches!(host.find_pm_timer(), Err(NoPmTimer::Malformed(_))));
+        assert!(matches!(host.pm_timer(), Err(NoPmTimer::Unreadable(_))));
+        write(&folder, "proc/ioports", list.as_bytes());
+        assert_eq!(host.pm_timer().ok(), Some(0x608));
+        write(&folder, "proc/ioports", b"  0000-0000 : ACPI PM_TMR\n");
+        assert!(matches!(host.pm_timer(), Err(NoPmTimer::Unreadable(_))));
+        for none in ["0060-0060 : keyboard\n", "  0609-060c : ACPI PM_TMR\n", "  10608-1060b : ACPI PM_TMR\n"] {
+            write(&folder, "proc/ioports", none.as_bytes());
+            assert!(matches!(host.pm_timer(), Err(NoPmTimer::Absent)), "{none}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod system_timer;
 mod uio;
 
 pub use self::{
-    acpi::{FADT, Latch, NoPmTimer, PmTimer},
+    acpi::{IO_PORTS, Latch, NoPmTimer},
     device_tree::{DeviceNode, Region},
     system_timer::SystemTimer,
     uio::UioWindow,
