@@ -340,10 +340,10 @@ const CLAIMS: &[Claim] = &[
     claim(
         Library,
         "arithmetic and comparison of times in nanoseconds; a signed difference",
-        Command("-", "`hpt_core::Instant`, with `signed_nanos_since` ([api.md](api.md))"),
+        Command("-", "`hpt_core::Instant`, with `signed_nanos_since`"),
         "",
     ),
-    claim(Library, "a sleep can be interrupted", Command("-", "`hpt_core::sleep::Waker` ([api.md](api.md))"), ""),
+    claim(Library, "a sleep can be interrupted", Command("-", "`hpt_core::sleep::Waker`"), ""),
     // Manual.
     claim(
         Manual,

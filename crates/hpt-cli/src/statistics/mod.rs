@@ -2,6 +2,7 @@
 //! states the methods and their conditions.
 
 pub(crate) mod difference;
+pub(crate) mod few;
 pub(crate) mod quantile;
 pub(crate) mod runs;
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use hpt_document::doctor_try::TryVerdict;
 
-use super::statistics::{TrialResult, compare, median, spread};
+use super::statistics::{TrialResult, compare};
+
+use crate::statistics::few::{median, spread};
 
 /// The machine on which the experiment runs.
 pub(super) trait Machine {

@@ -13,7 +13,6 @@ use super::{
     measured::Measured,
     options::TrialOptions,
     plan::{Ended, Outcome, experiment},
-    statistics::{median, spread},
     system::{Kept, Left, Rounds, System, changed_lists},
     terminal::{State, page},
     timing::{First, Pace, TrialTiming, least, plan},
@@ -24,6 +23,7 @@ use crate::{
     document_head::head_of,
     exit::{Failure, causes, restore_command},
     output::{Answer, Document, message, one_or_many, rounded},
+    statistics::few::{median, spread},
 };
 
 /// The program that the journal names.

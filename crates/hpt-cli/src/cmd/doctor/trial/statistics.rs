@@ -3,33 +3,10 @@
 
 use hpt_document::doctor_try::TryVerdict;
 
+use crate::statistics::few::{median, spread};
+
 /// The probability with which one of the fixes is wrongly found to help or to harm, if none of them has an effect.
 const ERROR: f64 = 0.05;
-
-/// The median; `None` if there are no values.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
-/// The interquartile range; `None` if there are no values.
-pub(super) fn spread(values: &[f64]) -> Option<f64> {
-    Some(quantile(values, 0.75)? - quantile(values, 0.25)?)
-}
-
-/// Interpolates linearly between the two nearest values.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "there are few values, and the position is between the first and the last"
-)]
-fn quantile(values: &[f64], part: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = part * (sorted.len().checked_sub(1)?) as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    Some(low + (high - low) * place.fract())
-}
 
 /// The comparison of rounds with and without a fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,7 +85,7 @@ mod tests {
         prelude::{prop_assert, proptest},
     };
 
-    use super::{compare, median, rank_sum_p, spread};
+    use super::{compare, rank_sum_p};
 
     #[test]
     fn the_p_value_is_exact() {
@@ -121,12 +98,6 @@ mod tests {
         assert!((rank_sum_p(&[1.0; 6], &[1.0; 5]) - 1.0).abs() < 1e-12);
         // Of the 10 ways to choose 2 of 1, 1, 1, 2, 2, one is both twos (rank sum 9), and three are both ones (4).
         assert!((rank_sum_p(&[1.0, 1.0, 1.0], &[2.0, 2.0]) - 0.1).abs() < 1e-12);
-    }
-
-    #[test]
-    fn quantiles_lie_between_values() {
-        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[1.0, 2.0]), median(&[])), (Some(2.0), Some(1.5), None));
-        assert_eq!((spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), spread(&[7.0]), spread(&[])), (Some(2.0), Some(0.0), None));
     }
 
     #[test]

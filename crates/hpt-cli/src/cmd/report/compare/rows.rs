@@ -7,6 +7,7 @@ use crate::{
     output::rounded,
     statistics::{
         difference::{Difference, wider},
+        few::median,
         runs::interval_of_mean,
     },
 };
@@ -272,19 +273,14 @@ pub(super) fn outliers(values: &[Option<f64>]) -> Vec<bool> {
     if known.len() < FEWEST {
         return vec![false; values.len()];
     }
-    let middle = median(known.clone());
-    let usual = median(known.iter().map(|log| (log - middle).abs()).collect()) * ROBUST;
+    let middle = median(&known).unwrap_or(0.0);
+    let distances: Vec<f64> = known.iter().map(|log| (log - middle).abs()).collect();
+    let usual = median(&distances).unwrap_or(0.0) * ROBUST;
     let is_far = |log: f64| {
         let distance = (log - middle).abs();
         distance > FAR * usual && distance > LEAST_RATIO.ln()
     };
     logs.into_iter().map(|log| log.is_some_and(is_far)).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
 }
 
 #[cfg(test)]
