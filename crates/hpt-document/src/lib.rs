@@ -39,6 +39,7 @@ pub mod read;
 pub mod read_cost;
 pub mod report;
 pub mod restore;
+pub mod round;
 pub mod schema;
 pub mod sleep;
 pub mod sleep_curve;

@@ -2,15 +2,7 @@
 
 use std::time::Duration;
 
-/// Rounds a figure in machine-readable output to three decimals, which is finer than any measurement by hpt.
-pub(crate) fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-/// Rounds a share, from 0 to 1, in machine-readable output to a hundredth of a percent.
-pub(crate) fn rounded_share(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
-}
+pub(crate) use hpt_document::round::{rounded, rounded_share};
 
 /// Rounds a share of CPU time in machine-readable output. A sleep of 100 ms that only blocks takes less than 0.1 %.
 pub(crate) fn rounded_cpu_share(share: f64) -> f64 {

@@ -11,18 +11,16 @@ use std::{
 use clap::Args;
 use hpt_core::Host;
 use hpt_document::{
-    conditions::{ClockSlew, Conditions, CpuConditions, FirmwareStates, IdleResidency, ZoneTemperature},
+    conditions::{Conditions, CpuConditions},
     limit::LimitRow,
 };
-use hpt_instrument::measure::{self, ConditionsWatch};
+use hpt_instrument::measure::ConditionsWatch;
 use hpt_realtime::{Pinned, allowed_cpus};
 
 use super::{limits::verdict::doubt, not_run::NOTICEABLE};
 use crate::{
     context::Context,
-    output::{
-        Align, Answer, Block, Cell, Column, Table, one_or_many, rounded, rounded_share, short_frequency, short_time,
-    },
+    output::{Align, Answer, Block, Cell, Column, Table, one_or_many, short_frequency, short_time},
 };
 
 /// The shortest time between two readings during a measurement.
@@ -83,7 +81,7 @@ impl<'a> ConditionsThread<'a> {
         let sampled_on_cpu = self.sampler.and_then(Sampler::end);
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let found = watch.map(|watch| watch.end(self.host));
-        found.map(|found| Conditions { sampled_on_cpu, ..field_of(&found) }).unwrap_or_default()
+        found.map(|found| Conditions { sampled_on_cpu, ..found }).unwrap_or_default()
     }
 }
 
@@ -122,66 +120,6 @@ fn pace(elapsed: Duration) -> Duration {
 pub(crate) fn unmeasured_cpu(measured: &[Option<usize>], allowed: &[usize]) -> Option<usize> {
     let is_free = |cpu: &&usize| !measured.contains(&Some(**cpu));
     if measured.contains(&None) { None } else { allowed.iter().find(is_free).copied() }
-}
-
-fn field_of(found: &measure::Conditions) -> Conditions {
-    let elapsed_s = found.elapsed.as_secs_f64();
-    let zones = found.temperatures.as_ref().map(|zones| {
-        let zone = |zone: &measure::ZoneTemperature| ZoneTemperature {
-            zone: zone.zone.clone(),
-            min_celsius: rounded(zone.celsius.min),
-            mean_celsius: rounded(zone.celsius.mean),
-            max_celsius: rounded(zone.celsius.max),
-        };
-        zones.iter().map(zone).collect()
-    });
-    let clocksource = &found.clocksource;
-    Conditions {
-        elapsed_s: rounded(elapsed_s),
-        readings: found.readings,
-        sampled_on_cpu: None,
-        cpus: found.cpus.iter().map(|cpu| cpu_of(cpu, elapsed_s)).collect(),
-        temperatures: zones,
-        firmware: found.firmware.map(|states| FirmwareStates {
-            under_voltage: states.under_voltage,
-            frequency_capped: states.frequency_capped,
-            throttled: states.throttled,
-            soft_temperature_limit: states.soft_temperature_limit,
-            get_throttled: states.flags,
-        }),
-        clocksource_begin: clocksource.begin.clone(),
-        clocksource_end: clocksource.end.clone(),
-        clocksource_changes: clocksource.end.as_ref().map(|_| clocksource.changes),
-        slew: found.slew.map(|slew| ClockSlew {
-            rate_min_ppm: rounded(slew.rate_ppm.min),
-            rate_mean_ppm: rounded(slew.rate_ppm.mean),
-            rate_max_ppm: rounded(slew.rate_ppm.max),
-            offset_begin_ns: slew.offset_begin_ns,
-            offset_end_ns: slew.offset_end_ns,
-        }),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate of interrupts")]
-fn cpu_of(cpu: &measure::CpuConditions, elapsed_s: f64) -> CpuConditions {
-    let frequency = |of: fn(&measure::ValueRange) -> f64| cpu.frequency_hz.as_ref().map(of).map(f64::round);
-    let has_time = elapsed_s > 0.0;
-    let state = |state: &measure::IdleResidency| IdleResidency {
-        name: state.name.clone(),
-        share: if has_time { rounded_share((state.time.as_secs_f64() / elapsed_s).min(1.0)) } else { 0.0 },
-        entries: state.entries,
-    };
-    CpuConditions {
-        cpu: cpu.cpu,
-        frequency_min_hz: frequency(|range| range.min),
-        frequency_mean_hz: frequency(|range| range.mean),
-        frequency_max_hz: frequency(|range| range.max),
-        idle_states: cpu.idle_states.as_ref().map(|states| states.iter().map(state).collect()),
-        thermal_throttles: cpu.thermal_throttles,
-        smi_count: cpu.firmware_interrupts,
-        stolen_s: cpu.stolen.map(|stolen| rounded(stolen.as_secs_f64())),
-        interrupts_per_s: cpu.interrupts.filter(|_| has_time).map(|count| rounded(count as f64 / elapsed_s)),
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -360,7 +298,7 @@ pub(crate) mod tests {
     use hpt_instrument::measure::ConditionsWatch;
     use hpt_sys::host::{Capture, Entry};
 
-    use super::{ConditionOptions, field_of, pace, spoiled, unmeasured_cpu};
+    use super::{ConditionOptions, pace, spoiled, unmeasured_cpu};
     use crate::{
         golden,
         output::Answer,
@@ -439,7 +377,7 @@ pub(crate) mod tests {
     fn a_throttling_bit_that_appears_half_way_is_a_note_and_with_strict_unknown() {
         let run = |before: &str, after: &str| {
             let watch = ConditionsWatch::begin(&raspberry_pi(before), [0]);
-            field_of(&watch.end(&raspberry_pi(after)))
+            watch.end(&raspberry_pi(after))
         };
         for (before, after, what) in [
             ("0\n", "40004\n", "the firmware throttled the CPUs during the run (get_throttled: 0x40004)"),

@@ -40,10 +40,7 @@ mod wakes;
 pub use self::{
     back_to_back::{BackToBackReads, PairReads, PairStep, back_to_back_reads, chained_reads},
     burst::{Burst, BurstReader},
-    conditions::{
-        ClockSlew, ClocksourceUse, Conditions, ConditionsWatch, CpuConditions, FirmwareStates, IdleResidency,
-        ValueRange, ZoneTemperature,
-    },
+    conditions::ConditionsWatch,
     core_offset::{CoreOffset, CpuPair, Handover, OffsetLimits, core_offset, offset_limits},
     cpu_counters::{Counter, CounterDelta, CounterDeltas, CounterKind, CpuCounters, UnreadableFile},
     frame::{FrameError, FramePort},

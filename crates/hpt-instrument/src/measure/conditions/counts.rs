@@ -1,12 +1,13 @@
 //! The kernel's counts for each measured CPU: idle states, throttling, firmware interrupts, steal time and interrupts.
 //! This module computes increases.
 
-use std::time::Duration;
-
+use hpt_document::{
+    conditions::{CpuConditions, IdleResidency},
+    round::{rounded, rounded_share},
+};
 use hpt_sys::host::{Host, count_lines, stolen_hundredths};
 
-use super::data::{CpuConditions, IdleResidency};
-use crate::measure::cpu_counters::{HUNDREDTH_NS, INTERRUPTS, STATISTICS, forwards, smi_count};
+use crate::measure::cpu_counters::{INTERRUPTS, STATISTICS, forwards, smi_count};
 
 /// The maximum number of idle states of a CPU. Linux, include/linux/cpuidle.h: CPUIDLE_STATE_MAX.
 const MOST_STATES: usize = 10;
@@ -21,7 +22,15 @@ pub(super) struct CpuCounts {
     stolen_hundredths: Option<u64>,
     thermal_throttles: Option<u64>,
     firmware_interrupts: Option<u64>,
-    idle: Vec<IdleResidency>,
+    idle: Vec<IdleState>,
+}
+
+/// What the kernel counts for an idle state.
+#[derive(Clone, Debug)]
+struct IdleState {
+    name: String,
+    time_us: u64,
+    entries: u64,
 }
 
 impl Counts {
@@ -48,27 +57,32 @@ impl Counts {
 }
 
 impl CpuCounts {
-    /// Returns the increases until `end`. The CPU number and the frequency are set by the caller.
-    pub(super) fn until(&self, end: &Self) -> CpuConditions {
+    /// Returns the increases until `end`, which came this time later. The CPU number and the frequency are set by the
+    /// caller.
+    #[expect(clippy::cast_precision_loss, reason = "numbers of interrupts and hundredths of a second")]
+    pub(super) fn until(&self, end: &Self, elapsed_s: f64) -> CpuConditions {
         let by = |before: Option<u64>, now: Option<u64>| Some(forwards(before?, now?));
         let hundredths = by(self.stolen_hundredths, end.stolen_hundredths);
+        let interrupts = by(self.interrupts, end.interrupts).filter(|_| elapsed_s > 0.0);
         CpuConditions {
-            cpu: 0,
-            frequency_hz: None,
-            idle_states: (!end.idle.is_empty()).then(|| self.idle_until(end)),
+            idle_states: (!end.idle.is_empty()).then(|| self.idle_until(end, elapsed_s)),
             thermal_throttles: by(self.thermal_throttles, end.thermal_throttles),
-            firmware_interrupts: by(self.firmware_interrupts, end.firmware_interrupts),
-            stolen: hundredths.map(|hundredths| Duration::from_nanos(hundredths.saturating_mul(HUNDREDTH_NS))),
-            interrupts: by(self.interrupts, end.interrupts),
+            smi_count: by(self.firmware_interrupts, end.firmware_interrupts),
+            stolen_s: hundredths.map(|hundredths| rounded(hundredths as f64 / 100.0)),
+            interrupts_per_s: interrupts.map(|count| rounded(count as f64 / elapsed_s)),
+            ..CpuConditions::default()
         }
     }
 
-    fn idle_until(&self, end: &Self) -> Vec<IdleResidency> {
+    /// A period in a state that has not ended yet is not included.
+    #[expect(clippy::cast_precision_loss, reason = "a share of a measurement")]
+    fn idle_until(&self, end: &Self, elapsed_s: f64) -> Vec<IdleResidency> {
+        let share = |time_us: u64| if elapsed_s > 0.0 { (time_us as f64 / 1e6 / elapsed_s).min(1.0) } else { 0.0 };
         let states = end.idle.iter().filter_map(|state| {
             let before = self.idle.iter().find(|before| before.name == state.name)?;
             Some(IdleResidency {
                 name: state.name.clone(),
-                time: state.time.saturating_sub(before.time),
+                share: rounded_share(share(state.time_us.saturating_sub(before.time_us))),
                 entries: forwards(before.entries, state.entries),
             })
         });
@@ -91,12 +105,12 @@ pub(super) fn count_in(host: &Host, path: &str) -> Option<u64> {
 }
 
 /// Reads the idle states. Linux, Documentation/admin-guide/pm/cpuidle.rst: the time is in microseconds.
-fn idle(host: &Host, cpu: usize) -> Vec<IdleResidency> {
+fn idle(host: &Host, cpu: usize) -> Vec<IdleState> {
     let states = (0..MOST_STATES).map_while(|state| {
         let file = |name: &str| file_of(cpu, &format!("cpuidle/state{state}/{name}"));
-        Some(IdleResidency {
+        Some(IdleState {
             name: host.text(&file("name"))?,
-            time: Duration::from_micros(count_in(host, &file("time"))?),
+            time_us: count_in(host, &file("time"))?,
             entries: count_in(host, &file("usage"))?,
         })
     });

@@ -2,15 +2,24 @@
 //! rate. This module accumulates readings.
 
 use hpt_core::clock;
+use hpt_document::{
+    conditions::{ClockSlew, Conditions, CpuConditions, FirmwareStates, ZoneTemperature},
+    round::rounded,
+};
 use hpt_sys::{
     adjtime,
     host::{Host, KernelRelease, Supply},
 };
 
-use super::{
-    counts::{count_in, file_of},
-    data::{CURRENT, ClockSlew, ClocksourceUse, FirmwareStates, UNDER_VOLTAGE, ValueRange, ZoneTemperature},
-};
+use super::counts::{count_in, file_of};
+
+/// The bits of `vcgencmd get_throttled` for the current state. The same bits, shifted left by 16, report whether the
+/// state has occurred since boot. raspberrypi.com: vcgencmd get_throttled.
+const CURRENT: u32 = 0xf;
+const UNDER_VOLTAGE: u32 = 1;
+const CAPPED: u32 = 1 << 1;
+const THROTTLED: u32 = 1 << 2;
+const SOFT_LIMIT: u32 = 1 << 3;
 
 /// The directory of thermal zones. Linux, Documentation/driver-api/thermal/sysfs-api.rst.
 const ZONES: &str = "/sys/class/thermal";
@@ -37,8 +46,9 @@ impl Readings {
         self.max = self.max.max(value);
     }
 
-    fn range(&self) -> Option<ValueRange> {
-        (self.count > 0).then(|| ValueRange { min: self.min, mean: self.sum / f64::from(self.count), max: self.max })
+    /// Returns the smallest reading, the mean and the largest reading.
+    fn range(&self) -> Option<[f64; 3]> {
+        (self.count > 0).then(|| [self.min, self.sum / f64::from(self.count), self.max])
     }
 }
 
@@ -53,7 +63,8 @@ pub(super) struct Gauges {
     supply: Option<(Supply, Supply)>,
     /// The states that were current at any reading.
     seen: u32,
-    clocksource: ClocksourceUse,
+    /// The clocksource at the first and at the last reading, and the number of changes.
+    clocksource: (Option<String>, Option<String>, u64),
     rates: Readings,
     /// The offset at the first and at the last reading, in nanoseconds.
     offsets_ns: Option<(i64, i64)>,
@@ -73,7 +84,7 @@ impl Gauges {
             zones: zones.collect(),
             supply: host.supply().map(|supply| (supply, supply)),
             seen: 0,
-            clocksource: ClocksourceUse::default(),
+            clocksource: (None, None, 0),
             rates: Readings::NONE,
             offsets_ns: None,
         };
@@ -111,11 +122,11 @@ impl Gauges {
     fn read_clock(&mut self, host: &Host) {
         let source = host.clock_sources().current;
         if self.readings == 0 {
-            self.clocksource.begin.clone_from(&source);
-        } else if source.is_some() && self.clocksource.end.is_some() && source != self.clocksource.end {
-            self.clocksource.changes += 1;
+            self.clocksource.0.clone_from(&source);
+        } else if source.is_some() && self.clocksource.1.is_some() && source != self.clocksource.1 {
+            self.clocksource.2 += 1;
         }
-        self.clocksource.end = source;
+        self.clocksource.1 = source;
         // The kernel's corrections are those of this machine, not of a machine in a snapshot.
         if !host.is_live() {
             return;
@@ -127,33 +138,56 @@ impl Gauges {
         }
     }
 
-    pub(super) const fn readings(&self) -> u64 {
-        self.readings
+    /// Adds the frequencies of a CPU, which is the one with this index.
+    pub(super) fn with_frequency(&self, index: usize, conditions: CpuConditions) -> CpuConditions {
+        let range = self.frequencies.get(index).and_then(Readings::range);
+        let [frequency_min_hz, frequency_mean_hz, frequency_max_hz] =
+            range.map_or([None; 3], |range| range.map(|hz| Some(hz.round())));
+        CpuConditions { frequency_min_hz, frequency_mean_hz, frequency_max_hz, ..conditions }
     }
 
-    pub(super) fn frequency_hz(&self, index: usize) -> Option<ValueRange> {
-        self.frequencies.get(index).and_then(Readings::range)
+    /// Returns all conditions but those of the CPUs.
+    pub(super) fn conditions(&self, elapsed_s: f64) -> Conditions {
+        let zones = self.zones.iter().filter_map(|(zone, _, readings)| {
+            let [min_celsius, mean_celsius, max_celsius] = readings.range()?.map(rounded);
+            Some(ZoneTemperature { zone: zone.clone(), min_celsius, mean_celsius, max_celsius })
+        });
+        let zones: Vec<_> = zones.collect();
+        let slew = self.offsets_ns.zip(self.rates.range()).map(|((offset_begin_ns, offset_end_ns), rates)| {
+            let [rate_min_ppm, rate_mean_ppm, rate_max_ppm] = rates.map(rounded);
+            ClockSlew { rate_min_ppm, rate_mean_ppm, rate_max_ppm, offset_begin_ns, offset_end_ns }
+        });
+        let (clocksource_begin, clocksource_end, changes) = self.clocksource.clone();
+        Conditions {
+            elapsed_s: rounded(elapsed_s),
+            readings: self.readings,
+            temperatures: (!zones.is_empty()).then_some(zones),
+            firmware: self.supply.map(|(begin, end)| firmware(begin, end, self.seen)),
+            clocksource_changes: clocksource_end.as_ref().map(|_| changes),
+            clocksource_begin,
+            clocksource_end,
+            slew,
+            ..Conditions::default()
+        }
     }
+}
 
-    pub(super) fn temperatures(&self) -> Option<Vec<ZoneTemperature>> {
-        let zones = self.zones.iter();
-        let zones: Vec<_> = zones
-            .filter_map(|(zone, _, readings)| Some(ZoneTemperature { zone: zone.clone(), celsius: readings.range()? }))
-            .collect();
-        (!zones.is_empty()).then_some(zones)
-    }
-
-    pub(super) fn firmware(&self) -> Option<FirmwareStates> {
-        self.supply.map(|(begin, end)| FirmwareStates::of(begin, end, self.seen))
-    }
-
-    pub(super) fn clocksource(&self) -> ClocksourceUse {
-        self.clocksource.clone()
-    }
-
-    pub(super) fn slew(&self) -> Option<ClockSlew> {
-        let (offset_begin_ns, offset_end_ns) = self.offsets_ns?;
-        Some(ClockSlew { rate_ppm: self.rates.range()?, offset_begin_ns, offset_end_ns })
+/// Combines the states at the beginning and at the end with the current states that were seen at any reading.
+fn firmware(begin: Supply, end: Supply, seen: u32) -> FirmwareStates {
+    match (begin, end) {
+        (Supply::Flags(begin), Supply::Flags(end)) => {
+            let occurred = (end >> 16) & !(begin >> 16) & CURRENT;
+            let states = seen | occurred;
+            let is = |state: u32| Some(states & state != 0);
+            FirmwareStates {
+                under_voltage: is(UNDER_VOLTAGE),
+                frequency_capped: is(CAPPED),
+                throttled: is(THROTTLED),
+                soft_temperature_limit: is(SOFT_LIMIT),
+                get_throttled: Some(end),
+            }
+        }
+        _ => FirmwareStates { under_voltage: Some(seen & UNDER_VOLTAGE != 0), ..FirmwareStates::default() },
     }
 }
 

@@ -2,16 +2,14 @@
 //! steal time, interrupts, and the kernel's clock. This module judges none of them; the caller does.
 
 mod counts;
-mod data;
 mod gauges;
 
 use std::time::Instant;
 
-pub use self::data::{
-    ClockSlew, ClocksourceUse, Conditions, CpuConditions, FirmwareStates, IdleResidency, ValueRange, ZoneTemperature,
-};
-use self::{counts::Counts, gauges::Gauges};
+use hpt_document::conditions::{Conditions, CpuConditions};
 use hpt_sys::host::Host;
+
+use self::{counts::Counts, gauges::Gauges};
 
 /// Reads the conditions at the beginning and at the end of a measurement, and in between if the caller asks for it.
 ///
@@ -43,28 +41,20 @@ impl ConditionsWatch {
     /// Reads the conditions for the last time, and returns them.
     #[must_use]
     pub fn end(mut self, host: &Host) -> Conditions {
-        let elapsed = self.begun.elapsed();
+        let elapsed_s = self.begun.elapsed().as_secs_f64();
         let last = Counts::read(host, &self.cpus);
         self.gauges.read(host, &self.cpus, true);
         let cpus = self.cpus.iter().enumerate().map(|(index, &cpu)| {
-            let counted = self.first.of(index).until(&last.of(index));
-            CpuConditions { cpu, frequency_hz: self.gauges.frequency_hz(index), ..counted }
+            let counted = self.first.of(index).until(&last.of(index), elapsed_s);
+            self.gauges.with_frequency(index, CpuConditions { cpu, ..counted })
         });
-        Conditions {
-            elapsed,
-            readings: self.gauges.readings(),
-            cpus: cpus.collect(),
-            temperatures: self.gauges.temperatures(),
-            firmware: self.gauges.firmware(),
-            clocksource: self.gauges.clocksource(),
-            slew: self.gauges.slew(),
-        }
+        Conditions { cpus: cpus.collect(), ..self.gauges.conditions(elapsed_s) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path, time::Duration};
+    use std::{fs, path::Path};
 
     use super::ConditionsWatch;
     use hpt_sys::host::{Facts, Host};
@@ -87,10 +77,10 @@ mod tests {
         let host = host(folder.path());
         let found = ConditionsWatch::begin(&host, [1]).end(&host);
         let [cpu] = found.cpus.as_slice() else { panic!("{found:?}") };
-        assert_eq!((cpu.frequency_hz, cpu.idle_states.as_ref(), cpu.stolen), (None, None, None));
-        assert_eq!((cpu.thermal_throttles, cpu.firmware_interrupts, cpu.interrupts), (None, None, None));
+        assert_eq!((cpu.frequency_max_hz, cpu.idle_states.as_ref(), cpu.stolen_s), (None, None, None));
+        assert_eq!((cpu.thermal_throttles, cpu.smi_count, cpu.interrupts_per_s), (None, None, None));
         assert_eq!((found.temperatures, found.firmware, found.slew), (None, None, None));
-        assert_eq!((found.clocksource.end, found.clocksource.changes, found.readings), (None, 0, 2));
+        assert_eq!((found.clocksource_end, found.clocksource_changes, found.readings), (None, None, 2));
     }
 
     #[test]
@@ -104,7 +94,10 @@ mod tests {
         let watch = ConditionsWatch::begin(&host, [0]);
         write(root, FLAGS, "40000\n");
         let found = watch.end(&host).firmware.expect("a Raspberry Pi");
-        assert_eq!((found.throttled, found.under_voltage, found.flags), (Some(true), Some(false), Some(0x4_0000)));
+        assert_eq!(
+            (found.throttled, found.under_voltage, found.get_throttled),
+            (Some(true), Some(false), Some(0x4_0000))
+        );
         // It had occurred before the measurement.
         let found = ConditionsWatch::begin(&host, [0]).end(&host).firmware.expect("a Raspberry Pi");
         assert_eq!(found.throttled, Some(false));
@@ -125,7 +118,7 @@ mod tests {
         let watch = ConditionsWatch::begin(&host, [0]);
         write(root, "sys/class/hwmon/hwmon1/in0_lcrit_alarm", "1\n");
         let states = watch.end(&host).firmware.expect("a Raspberry Pi");
-        assert_eq!((states.under_voltage, states.throttled, states.flags), (Some(true), None, None));
+        assert_eq!((states.under_voltage, states.throttled, states.get_throttled), (Some(true), None, None));
     }
 
     #[test]
@@ -160,21 +153,20 @@ mod tests {
         let found = watch.end(&host);
         let cpu = &found.cpus[0];
         let states = cpu.idle_states.as_ref().expect("two states");
-        assert_eq!((states[0].name.as_str(), states[0].time, states[0].entries), ("POLL", Duration::ZERO, 0));
-        assert_eq!((states[1].name.as_str(), states[1].time.as_micros(), states[1].entries), ("C1", 2_500, 5));
-        assert_eq!(
-            (cpu.interrupts, cpu.stolen, cpu.thermal_throttles),
-            (Some(30), Some(Duration::from_millis(300)), Some(1))
-        );
-        let frequency = cpu.frequency_hz.expect("it is known");
-        assert_eq!(frequency.max, 1.5e9);
-        assert!(frequency.min == 0.6e9 && frequency.mean == 1e9 || frequency.min == 0.9e9, "{frequency:?}");
+        assert_eq!((states[0].name.as_str(), states[0].share, states[0].entries), ("POLL", 0.0, 0));
+        assert_eq!((states[1].name.as_str(), states[1].entries), ("C1", 5));
+        assert!(states[1].share > 0.0 && cpu.interrupts_per_s.is_some_and(|rate| rate > 30.0), "{cpu:?}");
+        assert_eq!((cpu.stolen_s, cpu.thermal_throttles), (Some(0.3), Some(1)));
+        let [least, mean, most] =
+            [cpu.frequency_min_hz, cpu.frequency_mean_hz, cpu.frequency_max_hz].map(Option::unwrap_or_default);
+        assert_eq!(most, 1.5e9);
+        assert!(least == 0.6e9 && mean == 1e9 || least == 0.9e9, "{cpu:?}");
         let zone = &found.temperatures.as_ref().expect("one zone")[0];
         assert_eq!(
-            (zone.zone.as_str(), zone.celsius.min, zone.celsius.mean, zone.celsius.max),
+            (zone.zone.as_str(), zone.min_celsius, zone.mean_celsius, zone.max_celsius),
             ("cpu-thermal", 50.0, 60.0, 70.0)
         );
-        assert_eq!((found.clocksource.begin.as_deref(), found.clocksource.changes), (Some("tsc"), 2));
+        assert_eq!((found.clocksource_begin.as_deref(), found.clocksource_changes), (Some("tsc"), Some(2)));
         assert_eq!(found.readings, 3);
     }
 
@@ -184,6 +176,6 @@ mod tests {
         let capture = hpt_sys::host::Capture::default();
         let host = Host::captured(capture, Facts::live());
         let found = ConditionsWatch::begin(&host, [0]).end(&host);
-        assert_eq!((found.clocksource.changes, found.slew), (0, None));
+        assert_eq!((found.clocksource_changes.unwrap_or_default(), found.slew), (0, None));
     }
 }
