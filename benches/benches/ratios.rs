@@ -17,7 +17,7 @@ use hpt_benches::{
     bare::{Counter, Fence},
     ours::{self, Ours},
     pairs,
-    report::{Machine, Method, Provenance, Report, lines},
+    report::{Machine, Method, Provenance, Report, SCHEMA, lines},
     rivals,
     rounds::{Effort, Times},
 };
@@ -142,10 +142,11 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
     pairs.extend(ours::pairs());
     pairs.extend(rivals::pairs());
     let times_of_pairs = fence.map(|fence| Times::pairs(&pairs, effort, &stopwatch, fence));
-    Ok(Report::new(
+    Ok(Report {
+        schema: SCHEMA,
         provenance,
-        Machine::of(&host, pinned.as_ref().map(hpt_realtime::Pinned::cpu)),
-        Method {
+        machine: Machine::of(&host, pinned.as_ref().map(hpt_realtime::Pinned::cpu)),
+        method: Method {
             rounds_in_a_row: in_a_row.rounds(),
             rounds_fenced: fenced.as_ref().map_or(0, Times::rounds),
             rounds_of_pairs: times_of_pairs.as_ref().map_or(0, Times::rounds),
@@ -153,8 +154,8 @@ fn race(effort: Effort, provenance: Provenance) -> Result<Report, Box<dyn Error>
             timed_by: PosixId::MonotonicRaw.source_id().to_string(),
             fence: fence.map(|_| Fence::NAME.to_owned()),
         },
-        lines(&contenders, &in_a_row, fenced.as_ref()),
-        times_of_pairs.map(|times| pairs::lines(&pairs, &times)).unwrap_or_default(),
+        contenders: lines(&contenders, &in_a_row, fenced.as_ref()),
+        pairs: times_of_pairs.map(|times| pairs::lines(&pairs, &times)).unwrap_or_default(),
         skipped,
-    ))
+    })
 }

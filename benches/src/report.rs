@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of the JSON.
-const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// A comparison with all information that is needed to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,19 +147,6 @@ impl Machine {
 }
 
 impl Report {
-    /// Creates a report with the current layout.
-    #[must_use]
-    pub fn new(
-        provenance: Provenance,
-        machine: Machine,
-        method: Method,
-        contenders: Vec<Line>,
-        pairs: Vec<PairLine>,
-        skipped: Vec<Skipped>,
-    ) -> Self {
-        Self { schema: SCHEMA, provenance, machine, method, contenders, pairs, skipped }
-    }
-
     /// Returns the table, which is also Markdown, followed by the machine and the method.
     #[must_use]
     pub fn table(&self) -> String {
@@ -307,7 +294,7 @@ mod tests {
             timed_by: "monotonic-raw".to_owned(),
             fence: None,
         };
-        Report::new(provenance, machine, method, contenders, Vec::new(), skipped)
+        Report { schema: super::SCHEMA, provenance, machine, method, contenders, pairs: Vec::new(), skipped }
     }
 
     #[test]

@@ -220,6 +220,7 @@ impl Way {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one program after another")]
     fn round(&mut self, count: usize, window: Duration, seed: u64) -> Result<(), Box<dyn Error>> {
         let board = Arc::new(Board::new(count));
         let first = Instant::now() + LEAD;

@@ -131,25 +131,22 @@ impl Comparison {
         self.names.iter().any(|name| *name != self.before.current)
     }
 
-    /// Measures these clocks under each clocksource, and restores the original clocksource. The thread is pinned to
-    /// `cpu`. `progress` receives the
-    /// name of the current clocksource, and the number of reads so far.
+    /// Measures the clocks under each clocksource, and restores the original clocksource. `progress` receives the name of
+    /// the current clocksource, and the number of reads so far.
     pub(crate) fn make(
         &self,
-        context: &Context,
         by: &str,
-        clocks: &[&'static str],
-        (cpu, calls): (Option<usize>, u64),
+        reads: ClockReads<'_>,
         progress: &dyn Fn(&str, u64),
     ) -> Result<ClocksourceCosts, Failure> {
         let knob = Knob::clock_source();
         // Begin the change before measuring, so that no other hpt process can change the clocksource from here on.
         let mut change =
             if self.changes_something() { Some(begin(&knob, &self.journal, by, &self.before)?) } else { None };
-        let timing = ClockReadTiming::of(context, cpu)?;
+        let timing = ClockReadTiming::of(reads)?;
         let (mut results, mut refused) = (Vec::new(), Vec::new());
         for name in &self.names {
-            if context.interrupted() {
+            if reads.context.interrupted() {
                 break;
             }
             let came_first = knob.value().is_ok_and(|is| is == *name);
@@ -164,7 +161,7 @@ impl Comparison {
                 }
             }
             let measured_before = results.len();
-            measure(context, &timing, name, clocks, calls, &|done| progress(name, done), &mut results)?;
+            timing.measure(name, &|done| progress(name, done), &mut results)?;
             // The kernel or another program may have changed the clocksource. If so, the results belong to an unknown
             // clocksource.
             let is = knob.value()?;
@@ -200,22 +197,33 @@ pub(crate) fn begin(knob: &Knob, journal: &Journal, by: &str, sources: &Sources)
     }
 }
 
-/// The clock that times single reads: a counter that does not depend on the kernel's clocksource, if one exists.
-pub(crate) struct ClockReadTiming {
+/// The reads that are measured under each clocksource.
+#[derive(Clone, Copy)]
+pub(crate) struct ClockReads<'a> {
+    pub(crate) context: &'a Context,
     /// The CPU that the thread is pinned to.
-    cpu: Option<usize>,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) clocks: &'a [&'static str],
+    /// The number of reads of each clock.
+    pub(crate) calls: u64,
+}
+
+/// The clock that times single reads: a counter that does not depend on the kernel's clocksource, if one exists.
+pub(crate) struct ClockReadTiming<'a> {
+    reads: ClockReads<'a>,
     counter: Option<(Opened, Frequency)>,
 }
 
-impl ClockReadTiming {
-    pub(crate) fn of(context: &Context, cpu: Option<usize>) -> Result<Self, Failure> {
+impl<'a> ClockReadTiming<'a> {
+    pub(crate) fn of(reads: ClockReads<'a>) -> Result<Self, Failure> {
+        let context = reads.context;
         let reference = context.open("monotonic-raw")?;
         let counter = ["tsc", "arm-counter"].into_iter().find_map(|name| {
             let opened = source::open(&context.host, name).ok()?;
             let measured = Rate::measured(opened.as_dyn(), reference.as_dyn(), CALIBRATION_WINDOW).ok()?;
             Some((opened, measured.frequency))
         });
-        Ok(Self { cpu, counter })
+        Ok(Self { reads, counter })
     }
 
     pub(crate) fn stopwatch_name(&self) -> String {
@@ -223,50 +231,48 @@ impl ClockReadTiming {
             .as_ref()
             .map_or_else(|| "monotonic-raw".to_owned(), |(counter, _)| counter.as_dyn().info().id.to_string())
     }
-}
 
-/// Measures the clocks under the current clocksource `name`.
-pub(crate) fn measure(
-    context: &Context,
-    timing: &ClockReadTiming,
-    name: &str,
-    clocks: &[&'static str],
-    calls: u64,
-    progress: &dyn Fn(u64),
-    results: &mut Vec<ClockCost>,
-) -> Result<(), Failure> {
-    let wall = context.open("monotonic-raw")?;
-    let (stopwatch, stopwatch_frequency) = match &timing.counter {
-        Some((counter, frequency)) => (counter.as_dyn(), *frequency),
-        None => (wall.as_dyn(), Frequency::GIGAHERTZ),
-    };
-    let instruments = Instruments { wall: wall.as_dyn(), stopwatch, stopwatch_frequency, cycles: None };
-    let mut watch = NotRunWatch::of_spinning_thread(&context.host, timing.cpu);
-    for &clock in clocks {
-        if context.interrupted() {
-            break;
+    /// Measures the clocks under the current clocksource `name`.
+    pub(crate) fn measure(
+        &self,
+        name: &str,
+        progress: &dyn Fn(u64),
+        results: &mut Vec<ClockCost>,
+    ) -> Result<(), Failure> {
+        let ClockReads { context, cpu, clocks, calls } = self.reads;
+        let wall = context.open("monotonic-raw")?;
+        let (stopwatch, stopwatch_frequency) = match &self.counter {
+            Some((counter, frequency)) => (counter.as_dyn(), *frequency),
+            None => (wall.as_dyn(), Frequency::GIGAHERTZ),
+        };
+        let instruments = Instruments { wall: wall.as_dyn(), stopwatch, stopwatch_frequency, cycles: None };
+        let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
+        for &clock in clocks {
+            if context.interrupted() {
+                break;
+            }
+            // Open the clocks again, because vDSO support depends on the clocksource.
+            let opened = context.open(clock)?;
+            let before = results.len() as u64 * calls;
+            watch.restart();
+            let cost = read_cost(opened.as_dyn(), instruments, calls, &mut |done| {
+                progress(before.saturating_add(done));
+                context.check()
+            });
+            let not_run = watch.read();
+            let info = opened.as_dyn().info();
+            let steps = known_granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
+            results.push(ClockCost {
+                clocksource: name.to_owned(),
+                clock: clock.to_owned(),
+                read_path: info.read_path.name().to_owned(),
+                repeated: repeated_reads(&cost, &not_run),
+                ratio_to_first: None,
+                single: single_reads(&cost),
+                resolution_ns: info.claimed_resolution_ns,
+                granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
+            });
         }
-        // Open the clocks again, because vDSO support depends on the clocksource.
-        let opened = context.open(clock)?;
-        let before = results.len() as u64 * calls;
-        watch.restart();
-        let cost = read_cost(opened.as_dyn(), instruments, calls, &mut |done| {
-            progress(before.saturating_add(done));
-            context.check()
-        });
-        let not_run = watch.read();
-        let info = opened.as_dyn().info();
-        let steps = known_granularity(opened.as_dyn(), Frequency::GIGAHERTZ, wall.as_dyn());
-        results.push(ClockCost {
-            clocksource: name.to_owned(),
-            clock: clock.to_owned(),
-            read_path: info.read_path.name().to_owned(),
-            repeated: repeated_reads(&cost, &not_run),
-            ratio_to_first: None,
-            single: single_reads(&cost),
-            resolution_ns: info.claimed_resolution_ns,
-            granularity_ns: steps.map(|steps| rounded(steps.smallest_ns)),
-        });
+        Ok(())
     }
-    Ok(())
 }

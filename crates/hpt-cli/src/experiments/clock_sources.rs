@@ -12,7 +12,7 @@ use hpt_document::clocksource_cost::ClockCost;
 use crate::{
     context::Context,
     exit::Failure,
-    kernel_clocksources::{ClockReadTiming, measure as measure_clocks},
+    kernel_clocksources::{ClockReadTiming, ClockReads},
 };
 
 const fn published(what: &'static str, value: f64) -> Published {
@@ -98,15 +98,15 @@ fn measure(run: &ExperimentRun<'_>) -> Result<Vec<Measured>, Failure> {
     let all = run.count as f64 * (CLOCKS.len() * under) as f64;
     let progress = |done: u64| (run.progress)(done as f64 / all);
     let mut refused = Vec::new();
+    let reads = ClockReads { context: run.context, cpu: run.ways.cpu, clocks: &CLOCKS, calls: run.count };
     let (results, by) = if let Some(comparison) = &run.ways.clock_sources {
-        let made = comparison
-            .make(run.context, "hpt experiment", &CLOCKS, (run.ways.cpu, run.count), &|_, done| progress(done))?;
+        let made = comparison.make("hpt experiment", reads, &|_, done| progress(done))?;
         run.warnings.borrow_mut().extend(made.warnings);
         refused = made.refused;
         (made.results, made.stopwatch)
     } else {
-        let (timing, mut results) = (ClockReadTiming::of(run.context, run.ways.cpu)?, Vec::new());
-        measure_clocks(run.context, &timing, &current, &CLOCKS, run.count, &progress, &mut results)?;
+        let (timing, mut results) = (ClockReadTiming::of(reads)?, Vec::new());
+        timing.measure(&current, &progress, &mut results)?;
         (results, timing.stopwatch_name())
     };
     let mut found: Vec<Measured> = results.iter().flat_map(|cost| figures(cost, &by)).collect();

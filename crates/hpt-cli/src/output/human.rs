@@ -251,10 +251,8 @@ fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], l
     let header = header.map(|cells| cells.iter().map(|cell| Cell(unbreakable(&cell.0), cell.1)).collect::<Vec<_>>());
     let whole = |cell: &Cell| Cell(unbreakable(&harmless(&cell.0)), cell.1);
     let mut rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().map(whole).collect()).collect();
-    // On narrow terminals, columns are closer together.
-    let gap = if look.width >= ROOMY_WIDTH { 3 } else { 1 };
     let columns = rows.iter().map(Vec::len).chain(header.iter().map(Vec::len)).max().unwrap_or(0);
-    let space = usize::from(look.width).saturating_sub(usize::from(gap) * columns.saturating_sub(1));
+    let space = usize::from(look.width).saturating_sub(usize::from(gap(look)) * columns.saturating_sub(1));
     let cells = |column: usize| header.iter().chain(&rows).filter_map(move |row| row.get(column));
     let mut needs: Vec<ColumnWidth> = (0..columns)
         .map(|column| {
@@ -273,19 +271,7 @@ fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], l
             }
             arranged(&needs, space).unwrap_or(widths)
         }
-        None if columns > 1 => {
-            let has_values =
-                |column: &usize| rows.iter().filter_map(|row| row.get(*column)).any(|cell| !is_missing(cell));
-            let kept: Vec<usize> = (0..columns).filter(has_values).collect();
-            if kept.len() == columns || header.is_none() {
-                return records(header.as_deref(), &rows, look);
-            }
-            let of = |row: &[Cell]| kept.iter().filter_map(|&column| row.get(column).cloned()).collect();
-            let (header, rows): (Option<Vec<Cell>>, Vec<_>) =
-                (header.as_deref().map(of), rows.iter().map(|row| of(row)).collect());
-            let alignments: Vec<Align> = kept.iter().filter_map(|&column| alignments.get(column).copied()).collect();
-            return layout(header, &rows, &alignments, look);
-        }
+        None if columns > 1 => return layout_of_known(header.as_deref(), &rows, alignments, look),
         // A single column has no other arrangement.
         None => vec![space],
     };
@@ -296,6 +282,28 @@ fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], l
             }
         }
     }
+    printed(header.as_deref(), &rows, alignments.iter().copied().zip(widths), look)
+}
+
+/// Arranges only the columns with values. If all have values, prints records.
+fn layout_of_known(header: Option<&[Cell]>, rows: &[Vec<Cell>], alignments: &[Align], look: Look) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0).max(header.map_or(0, <[Cell]>::len));
+    let has_values = |column: &usize| rows.iter().filter_map(|row| row.get(*column)).any(|cell| !is_missing(cell));
+    let kept: Vec<usize> = (0..columns).filter(has_values).collect();
+    let Some(header) = header.filter(|_| kept.len() < columns) else { return records(header, rows, look) };
+    let of = |row: &[Cell]| kept.iter().filter_map(|&column| row.get(column).cloned()).collect();
+    let rows: Vec<_> = rows.iter().map(|row| of(row)).collect();
+    let alignments: Vec<Align> = kept.iter().filter_map(|&column| alignments.get(column).copied()).collect();
+    layout(Some(of(header)), &rows, &alignments, look)
+}
+
+/// Prints cells in columns with the given alignments and widths.
+fn printed(
+    header: Option<&[Cell]>,
+    rows: &[Vec<Cell>],
+    columns: impl Iterator<Item = (Align, usize)>,
+    look: Look,
+) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     if look.color {
@@ -303,13 +311,14 @@ fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], l
     } else {
         table.force_no_tty();
     }
-    if let Some(header) = &header {
+    if let Some(header) = header {
         table.set_header(header.iter().map(|cell| styled(cell, look)));
     }
-    for row in &rows {
+    for row in rows {
         table.add_row(row.iter().map(|cell| styled(cell, look)));
     }
-    for (index, ((column, align), width)) in table.column_iter_mut().zip(alignments).zip(widths).enumerate() {
+    let gap = gap(look);
+    for (index, (column, (align, width))) in table.column_iter_mut().zip(columns).enumerate() {
         column.set_cell_alignment(match align {
             Align::Left | Align::Bar => CellAlignment::Left,
             Align::Right => CellAlignment::Right,
@@ -322,6 +331,11 @@ fn layout(header: Option<Vec<Cell>>, rows: &[Vec<Cell>], alignments: &[Align], l
     let mut text = table.trim_fmt().replace(NO_BREAK, " ");
     text.push('\n');
     text
+}
+
+/// Returns the distance between columns. On narrow terminals, columns are closer together.
+const fn gap(look: Look) -> u16 {
+    if look.width >= ROOMY_WIDTH { 3 } else { 1 }
 }
 
 /// The smallest width of a column that breaks no number and no usual word, and the width at which no cell has a

@@ -47,6 +47,7 @@ fn commands() -> Vec<Vec<&'static str>> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn exit_codes_distinguish_yes_no_wrong_usage_and_unknown() {
     let captured = host("amd-epyc-zen3-kvm");
     let captured = captured.as_str();

@@ -40,6 +40,7 @@ const QUICK: [&[&str]; 11] = [
 ];
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn wrong_usage_exits_with_2_and_names_the_right_usage() {
     for (arguments, hint) in [
         (&["bench", "--count", "0"][..], "must be 1 or more"),

@@ -526,6 +526,7 @@ impl Sleeper {
 
     /// Blocks once or twice. Calls `between` before the second time.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "each value stays in a register")]
     fn block(
         &mut self,
         deadline: Instant,
@@ -591,6 +592,7 @@ impl Sleeper {
     ///
     /// This function is never inlined, so that the second call returns through code that is already cached.
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "each value stays in a register")]
     fn spin_until(&mut self, until: Instant, due: Instant, start: Instant, began: Instant, blocks: Blocks) -> Woken {
         let (now, mut longest_gap_ns) = (Cell::new(began), 0);
         self.word.until_set_or(

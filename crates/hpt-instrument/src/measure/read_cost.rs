@@ -136,6 +136,7 @@ impl ReadCost {
 /// single reads are limited to about one second. [`ReadCost::cut_short`] reports whether a limit was reached.
 /// `check` receives the number of reads made so far and is called between timed regions. If it returns
 /// [`ControlFlow::Break`], returns the results so far.
+#[expect(clippy::too_many_lines, reason = "the timed loop and all that happens between two batches")]
 pub fn read_cost(
     source: &dyn TimeSource,
     instruments: Instruments<'_>,

@@ -212,6 +212,7 @@ type ReadCounters<'a> = &'a mut dyn FnMut() -> CounterDeltas;
 
 impl StallWatch<'_, Check<'_>, ReadCounters<'_>> {
     /// Not generic, so that the program that measures does not compile it, perhaps without optimization.
+    #[expect(clippy::too_many_lines, reason = "the loop that must not stall, with all that happens in it")]
     fn run_to_end(self, on_window: &mut dyn FnMut(Window<'_>) -> ControlFlow<(), CallbackTime>) -> StallWatchStats {
         let Self { source, frequency, clock, threshold, check, read_counters } = self;
         let above_ns = saturating_nanos(threshold);

@@ -262,6 +262,7 @@ impl Decoder {
     }
 
     /// Decodes an entry. `None` if it is not one of the added events, or too short for its fields.
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     pub(super) fn decode(&mut self, time: u64, content: &[u8]) -> Option<Event> {
         let big_endian = self.layout.big_endian;
         // Every event begins with its number; see the field common_type in each format file.

@@ -218,17 +218,16 @@ impl Reader {
         let Some(place) = pinned.or_else(|| (0..self.windows.len()).max_by_key(last)) else { return };
         let cpu = self.cpus[place];
         let used_up = self.quotas.used_up(begin);
-        let is_virtual = self.machine.is_virtual;
         let evidence = TraceEvidence {
             steal_ns: self.steal.left_ns(cpu),
             throttled_ns: used_up.throttled_ns,
             sharing: &used_up.threads,
-            interrupts_off_ns: if is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
+            interrupts_off_ns: if self.machine.is_virtual { LONG_INTERRUPTS_OFF_NS } else { INTERRUPTS_OFF_NS },
             scheduling_ns: self.scheduling_ns(),
             idle_ns: &self.idle_ns[place],
             is_blocking: !self.request.polls,
             is_pinned: pinned.is_some(),
-            is_virtual,
+            is_virtual: self.machine.is_virtual,
             host_unknown: self.report.host_unknown,
             waits_for_timer: !self.request.edges,
             pauses: self.machine.pauses(cpu),
@@ -253,15 +252,10 @@ impl Reader {
             divide(sample, (effects.iter(), next), evidence, of_sample)
         };
         for part in &mut explained.parts {
-            match part.kind {
-                CauseKind::Host => self.steal.spend(cpu, part.duration_ns),
-                CauseKind::Scheduling | CauseKind::NotPreemptible if self.switches.len() < SWITCHES => {
-                    let place = self.switches.partition_point(|&other| other < part.duration_ns);
-                    self.switches.insert(place, part.duration_ns);
-                }
-                CauseKind::CpuQuota => part.name = Some(used_up.group.clone()),
-                _ => {}
+            if part.kind == CauseKind::CpuQuota {
+                part.name = Some(used_up.group.clone());
             }
+            self.learn(cpu, part);
         }
         if self.names_functions {
             self.want_functions(&explained);
@@ -275,6 +269,18 @@ impl Reader {
             self.causes.add(&explained);
         }
         self.keep(explained);
+    }
+
+    /// Learns from a part what later samples are compared with.
+    fn learn(&mut self, cpu: usize, part: &Part) {
+        match part.kind {
+            CauseKind::Host => self.steal.spend(cpu, part.duration_ns),
+            CauseKind::Scheduling | CauseKind::NotPreemptible if self.switches.len() < SWITCHES => {
+                let place = self.switches.partition_point(|&other| other < part.duration_ns);
+                self.switches.insert(place, part.duration_ns);
+            }
+            _ => {}
+        }
     }
 
     /// Records the functions of handlers once one was large. On a slow machine, each handler takes long, and the events

@@ -663,6 +663,7 @@ fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn the_configuration_of_the_kernel_decides_what_it_supports() {
     let of = |lines: &str| Machine::pc().file("proc/config.gz", lines);
     let throttled = |lines: &str| {
@@ -779,6 +780,7 @@ fn system(distributions: &Value, is_a_container: bool, has_kernel: bool) -> Valu
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn fixes_are_commands_of_the_distribution_or_none() {
     let of = |system: Value| {
         Machine::pc()
@@ -847,6 +849,7 @@ fn fixes_are_commands_of_the_distribution_or_none() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn commands_of_a_service_manager_are_offered_only_where_it_runs() {
     let quota = |system: Value| {
         Machine::pc().situation("system", system).situation(

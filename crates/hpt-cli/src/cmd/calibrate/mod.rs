@@ -111,7 +111,7 @@ fn measure(arguments: &CalibrateArguments, context: &Context) -> Result<Document
     let (sources, left_out) = sources(arguments, context)?;
     let mut parts = Parts::of(pinned.as_ref().map(Pinned::cpu), context);
     let mut watch = NotRunWatch::of_spinning_thread(&context.host, pinned.as_ref().map(Pinned::cpu));
-    let results = {
+    let mut results = {
         let progress = Progress::new(1_000, arguments.duration);
         progress.name("calibrating");
         let started = Instant::now();
@@ -125,15 +125,9 @@ fn measure(arguments: &CalibrateArguments, context: &Context) -> Result<Document
     let not_run = not_run::field_of(&watch.read());
     let stayed = parts.end("all of them");
     // A thread that is not pinned, or whose CPU went offline, may have run on several CPUs.
-    let results: Vec<_> = results
-        .into_iter()
-        .map(|result| {
-            result.map(|mut calibration| {
-                calibration.cpu = calibration.cpu.filter(|_| pinned.is_some() && stayed);
-                calibration
-            })
-        })
-        .collect();
+    if pinned.is_none() || !stayed {
+        results.iter_mut().flatten().for_each(|calibration| calibration.cpu = None);
+    }
     let rows =
         sources.iter().zip(&results).map(|(source, result)| row(source.as_dyn(), reference.as_dyn(), result)).collect();
     let good: Vec<Calibration> = results.into_iter().filter_map(Result::ok).collect();

@@ -12,7 +12,7 @@ use crate::{
     context::Context,
     document_head::head_of,
     exit::Failure,
-    kernel_clocksources::Comparison,
+    kernel_clocksources::{ClockReads, Comparison},
     output::{Answer, Document, progress::Progress},
     sampling::{cpu_absences::Parts, not_run},
 };
@@ -46,7 +46,8 @@ pub(super) fn compare_all(arguments: &ClocksourceCompareArguments, context: &Con
     let steps = run.count.saturating_mul((CLOCKS.len() * comparison.names.len()) as u64);
     let progress = Progress::new(steps, GUESSED_READ.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)));
     let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
-    let compared = comparison.make(context, "hpt clocksource compare", &CLOCKS, (cpu, run.count), &|name, done| {
+    let reads = ClockReads { context, cpu, clocks: &CLOCKS, calls: run.count };
+    let compared = comparison.make("hpt clocksource compare", reads, &|name, done| {
         progress.name(name);
         progress.at(done);
     })?;

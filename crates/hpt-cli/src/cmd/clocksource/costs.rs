@@ -118,17 +118,7 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
         let lines = lines.map(|not| vec![Cell(not.clocksource.clone(), Tone::Bad), Cell::plain(not.reason.as_str())]);
         blocks.push(Block::Section("Refused by the kernel".to_owned(), lines.collect()));
     }
-    let after = data.after.as_deref().unwrap_or("unknown");
-    blocks.push(Block::Text(if data.after.as_ref() == Some(&data.before) {
-        format!("The clocksource is {after}, as before.")
-    } else if data.head.kind == "clocksource-set" {
-        format!(
-            "The clocksource is now {after}; it was {0}. `hpt restore` restores {0}, which is recorded in {1}.",
-            data.before, data.journal
-        )
-    } else {
-        format!("The clocksource is now {after}; it was {}, which is recorded in {}.", data.before, data.journal)
-    }));
+    blocks.push(Block::Text(now(data)));
     let calls = data.results.iter().map(|cost| cost.repeated.reads).max().unwrap_or(0);
     let cpu = pinned_to(data.cpu) + &cpu_absences::except(&data.cpu_absences);
     blocks.push(Block::Detail(Box::new(cpu_times(data))));
@@ -143,6 +133,21 @@ pub(super) fn run_page(data: &ClocksourceCostDocument) -> Vec<Block> {
     )));
     blocks.extend(remarks(data.interrupted, &data.notes));
     blocks
+}
+
+/// Returns which clocksource is active, and which was.
+fn now(data: &ClocksourceCostDocument) -> String {
+    let ClocksourceCostDocument { before, journal, .. } = data;
+    let after = data.after.as_deref().unwrap_or("unknown");
+    if after == before {
+        format!("The clocksource is {after}, as before.")
+    } else if data.head.kind == "clocksource-set" {
+        format!(
+            "The clocksource is now {after}; it was {before}. `hpt restore` restores {before}, which is recorded in {journal}."
+        )
+    } else {
+        format!("The clocksource is now {after}; it was {before}, which is recorded in {journal}.")
+    }
 }
 
 fn cpu_times(data: &ClocksourceCostDocument) -> Block {

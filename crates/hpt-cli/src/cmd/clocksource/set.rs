@@ -5,7 +5,7 @@ use hpt_document::clocksource_cost::{ClocksourceCostDocument, RefusedClocksource
 use hpt_instrument::measure::NotRunWatch;
 use hpt_realtime::{
     Pinned,
-    knobs::{Knob, KnobError, KnownClockSource},
+    knobs::{Change, Journal, Knob, KnobError, KnownClockSource},
 };
 
 use super::costs::{GUESSED_READ, MeasuringArguments, disturbances, run_page, with_ratios};
@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     document_head::head_of,
     exit::{Failure, causes},
-    kernel_clocksources::{ClockReadTiming, begin, did_not_stay, measure, offered, sources},
+    kernel_clocksources::{ClockReadTiming, ClockReads, Sources, begin, did_not_stay, offered, sources},
     output::{Answer, Document, progress::Progress},
     sampling::{cpu_absences::Parts, not_run},
 };
@@ -58,63 +58,32 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     let journal = context.journal(run.journal.as_deref())?;
     let knob = Knob::clock_source();
     let is_so = sources.current == *name;
-    let may = knob.may_be_set();
-    if !is_so {
-        knob.may_be_set()?;
-        if !consent(&warning(&sources.current, name), run.yes)? {
-            return Err(Failure::NotMeant);
-        }
-    }
-    context.signals.listen_until_the_end()?;
-    // Begin the change before measuring, because the current value may not be the setting of the machine: another
-    // process may have set it temporarily, or a killed process may have left it behind.
-    let mut change = match may {
-        Ok(()) => Some(begin(&knob, &journal, "hpt clocksource set", &sources)?),
-        Err(_) => None,
-    };
+    let change = begun(arguments, &sources, &journal, context)?;
     let pinned = context.pin(run.cpu)?;
     let cpu = pinned.as_ref().map(Pinned::cpu);
     let mut parts = Parts::of(cpu, context);
-    let instruments = ClockReadTiming::of(context, cpu)?;
-    let progress =
-        Progress::new(2 * run.count, GUESSED_READ.saturating_mul(u32::try_from(run.count).unwrap_or(u32::MAX)));
-    let mut results = Vec::new();
+    let timing = ClockReadTiming::of(ClockReads { context, cpu, clocks: &["monotonic"], calls: run.count })?;
     let mut watch = NotRunWatch::of_spinning_thread(&context.host, cpu);
-    measure(
-        context,
-        &instruments,
-        &sources.current,
-        &["monotonic"],
-        run.count,
-        &|done| progress.at(done),
-        &mut results,
-    )?;
-    let (mut refused, mut notes) = (Vec::new(), context.notes());
-    if let Some(mut change) = change.take().filter(|_| !is_so && !context.interrupted()) {
-        match change.set(name) {
-            Ok(()) => {
-                change.keep()?;
-                let measured_before = results.len();
-                measure(
-                    context,
-                    &instruments,
-                    name,
-                    &["monotonic"],
-                    run.count,
-                    &|done| progress.at(done),
-                    &mut results,
-                )?;
+    let expected = GUESSED_READ.saturating_mul(u32::try_from(run.count).unwrap_or(u32::MAX));
+    let progress = Progress::new(2 * run.count, expected);
+    let mut results = Vec::new();
+    timing.measure(&sources.current, &|done| progress.at(done), &mut results)?;
+    let (mut refused, mut notes) = (None, context.notes());
+    if let Some(change) = change.filter(|_| !is_so && !context.interrupted()) {
+        match switch(change, name)? {
+            Switched::Kept => {
+                let before = results.len();
+                timing.measure(name, &|done| progress.at(done), &mut results)?;
                 let is = knob.value()?;
                 if is != *name {
-                    results.truncate(measured_before);
-                    refused.push(RefusedClocksource { clocksource: name.clone(), reason: did_not_stay(&is) });
+                    results.truncate(before);
+                    refused = Some(did_not_stay(&is));
                 }
             }
-            Err(error @ KnobError::Overridden { .. }) => {
-                refused.push(RefusedClocksource { clocksource: name.clone(), reason: causes(&error) });
-                notes.extend(given_up(change.restore())?);
+            Switched::Overridden { reason, note } => {
+                refused = Some(reason);
+                notes.extend(note);
             }
-            Err(error) => return Err(error.into()),
         }
     }
     let not_run = not_run::field_of(&watch.read());
@@ -122,23 +91,15 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
     parts.end("all of them");
     notes.extend(disturbances(&not_run, &results));
     notes.extend(parts.notes());
-    if is_so {
-        notes.push(format!("the clocksource is already {name}; nothing was changed"));
-    }
-    let after = knob.value().ok();
-    let answer = match &after {
-        Some(after) if after == name => Answer::Yes,
-        Some(_) => Answer::No,
-        None => Answer::Unknown,
-    };
+    notes.extend(is_so.then(|| format!("the clocksource is already {name}; nothing was changed")));
     let data = ClocksourceCostDocument {
         head: head_of("clocksource-set", &context.host),
         cpu,
-        stopwatch: instruments.stopwatch_name(),
+        stopwatch: timing.stopwatch_name(),
         before: sources.current,
-        after,
+        after: knob.value().ok(),
         requested: vec![name.clone()],
-        refused,
+        refused: refused.map(|reason| RefusedClocksource { clocksource: name.clone(), reason }).into_iter().collect(),
         journal: journal.path().to_string_lossy().into_owned(),
         interrupted: context.interrupted(),
         cpu_absences: parts.absences(),
@@ -146,8 +107,51 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
         results: with_ratios(results),
         notes,
     };
+    let answer =
+        data.after.as_ref().map_or(Answer::Unknown, |after| if after == name { Answer::Yes } else { Answer::No });
     let blocks = run_page(&data);
     Ok(Document { answer, ..Document::new(data, blocks) })
+}
+
+/// Begins the change after confirmation. Returns `None` if no change is needed or possible. Begin before measuring,
+/// because the current value may not be the setting of the machine: another process may have set it temporarily, or a
+/// killed process may have left it behind.
+fn begun(
+    arguments: &SetArguments,
+    sources: &Sources,
+    journal: &Journal,
+    context: &Context,
+) -> Result<Option<Change>, Failure> {
+    let knob = Knob::clock_source();
+    let may = knob.may_be_set();
+    let is_possible = may.is_ok();
+    if sources.current != arguments.name {
+        may?;
+        if !consent(&warning(&sources.current, &arguments.name), arguments.run.yes)? {
+            return Err(Failure::NotMeant);
+        }
+    }
+    context.signals.listen_until_the_end()?;
+    is_possible.then(|| begin(&knob, journal, "hpt clocksource set", sources)).transpose()
+}
+
+/// The result of a change that the kernel accepted or overrode.
+enum Switched {
+    Kept,
+    Overridden { reason: String, note: Option<String> },
+}
+
+fn switch(mut change: Change, name: &str) -> Result<Switched, Failure> {
+    match change.set(name) {
+        Ok(()) => {
+            change.keep()?;
+            Ok(Switched::Kept)
+        }
+        Err(error @ KnobError::Overridden { .. }) => {
+            Ok(Switched::Overridden { reason: causes(&error), note: given_up(change.restore())? })
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Converts the result of restoring the clocksource after the kernel overrode a request. If another process has changed

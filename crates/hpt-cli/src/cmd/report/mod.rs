@@ -35,6 +35,7 @@ use crate::{
     context::Context,
     document_head::machine_of,
     exit::{Failure, causes},
+    measurements::Request,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, Tone, html, progress::WholeProgress, remarks, rounded,
     },
@@ -187,32 +188,14 @@ fn measure(arguments: &ReportArguments, host: &Host, context: &Context) -> Repor
         if let Some(file) = &arguments.host {
             request.of_snapshot(file);
         }
-        let mut part = ReportPart {
-            name: plan.name.to_owned(),
-            command: request.line().to_owned(),
-            state: ReportPartState::NotStarted,
-            reason: None,
-            elapsed_s: 0.0,
-        };
-        if context.interrupted() {
-            parts.push(part);
-            continue;
-        }
-        progress.begin(number);
-        let begun = Instant::now();
-        match request.measure(&context.of_a_part()) {
-            Ok(document) => {
-                part.state =
-                    if context.interrupted() { ReportPartState::Interrupted } else { ReportPartState::Measured };
+        let mut part = part_of(plan.name, request.line());
+        if !context.interrupted() {
+            progress.begin(number);
+            if let Some(document) = measure_part(&mut part, &request, context) {
                 notes.extend(document.warnings.iter().map(|warning| format!("{}: {warning}", part.command)));
                 documents.insert(part.name.clone(), document.value());
             }
-            Err(failure) => {
-                part.state = ReportPartState::Failed;
-                part.reason = Some(causes(&failure));
-            }
         }
-        part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
         parts.push(part);
     }
     drop(progress);
@@ -235,6 +218,34 @@ fn measure(arguments: &ReportArguments, host: &Host, context: &Context) -> Repor
     });
     report.hide(std::env::var("HOME").ok().as_deref());
     report
+}
+
+/// Returns a part that has not begun.
+fn part_of(name: &str, command: &str) -> ReportPart {
+    ReportPart {
+        name: name.to_owned(),
+        command: command.to_owned(),
+        state: ReportPartState::NotStarted,
+        reason: None,
+        elapsed_s: 0.0,
+    }
+}
+
+fn measure_part(part: &mut ReportPart, request: &Request, context: &Context) -> Option<Document> {
+    let begun = Instant::now();
+    let measured = request.measure(&context.of_a_part());
+    part.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+    match measured {
+        Ok(document) => {
+            part.state = if context.interrupted() { ReportPartState::Interrupted } else { ReportPartState::Measured };
+            Some(document)
+        }
+        Err(failure) => {
+            part.state = ReportPartState::Failed;
+            part.reason = Some(causes(&failure));
+            None
+        }
+    }
 }
 
 impl Report {

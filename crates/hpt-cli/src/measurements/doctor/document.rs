@@ -14,16 +14,12 @@ pub(super) struct Examination<'a> {
     pub(super) cpu: Option<usize>,
     pub(super) examined: &'a [Examined],
     pub(super) measured: Option<Vec<DoctorMeasurement>>,
+    pub(super) interrupted: bool,
+    pub(super) notes: Vec<String>,
 }
 
-pub(super) fn document(
-    host: &Host,
-    facts: &MachineFacts,
-    examination: Examination<'_>,
-    interrupted: bool,
-    notes: Vec<String>,
-) -> DoctorDocument {
-    let Examination { goal, cpu, examined, measured } = examination;
+pub(super) fn document(host: &Host, facts: &MachineFacts, examination: Examination<'_>) -> DoctorDocument {
+    let Examination { goal, cpu, examined, measured, interrupted, notes } = examination;
     let count = |severity: Severity| findings(examined).filter(|finding| finding.severity == severity).count() as u64;
     DoctorDocument {
         head: head_of("doctor", host),

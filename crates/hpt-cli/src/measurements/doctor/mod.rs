@@ -151,8 +151,9 @@ pub(crate) fn run(arguments: &ExaminationArguments, context: &Context) -> Result
     if !arguments.rules.is_empty() {
         examined.retain(|examined| arguments.rules.iter().any(|rule| rule == examined.rule.id));
     }
-    let examination = Examination { goal, cpu: arguments.cpu, examined: &examined, measured };
-    Ok(result(arguments, host, &facts, examination, context.interrupted(), notes))
+    let (cpu, interrupted) = (arguments.cpu, context.interrupted());
+    let examination = Examination { goal, cpu, examined: &examined, measured, interrupted, notes };
+    Ok(result(arguments, host, &facts, examination))
 }
 
 /// Returns the document with its text and its answer.
@@ -161,11 +162,9 @@ fn result(
     host: &Host,
     facts: &MachineFacts,
     examination: Examination<'_>,
-    interrupted: bool,
-    notes: Vec<String>,
 ) -> Document {
     let answer = verdict(arguments, examination.goal, examination.examined);
-    let data = document(host, facts, examination, interrupted, notes);
+    let data = document(host, facts, examination);
     let are_named = !arguments.rules.is_empty();
     let blocks = if are_named || message::is_verbose() {
         details(&data, are_named)
@@ -208,8 +207,9 @@ mod tests {
         let host = golden::captured(name);
         let facts = MachineFacts::new(&host);
         let examined = examine(&facts, cpu, goal);
-        let examination = Examination { goal, cpu, examined: &examined, measured: None };
-        let data = document(&host, &facts, examination, false, Vec::new());
+        let examination =
+            Examination { goal, cpu, examined: &examined, measured: None, interrupted: false, notes: Vec::new() };
+        let data = document(&host, &facts, examination);
         let blocks = [summary(&data, " --host my.capture"), details(&data, false)];
         (data, blocks)
     }
@@ -304,9 +304,15 @@ mod tests {
         let mut examined = examine(&facts, Some(1), Goal::Realtime);
         prove(&mut examined, &facts, 1, &gaps(52));
         let woken = measured("wake-up latency", &["idle-states"], "p50 7 µs".to_owned());
-        let examination =
-            Examination { goal: Goal::Realtime, cpu: Some(1), examined: &examined, measured: Some(vec![woken]) };
-        let printed = result(&arguments(), &host, &facts, examination, true, vec!["a note".to_owned()]);
+        let examination = Examination {
+            goal: Goal::Realtime,
+            cpu: Some(1),
+            examined: &examined,
+            measured: Some(vec![woken]),
+            interrupted: true,
+            notes: vec!["a note".to_owned()],
+        };
+        let printed = result(&arguments(), &host, &facts, examination);
         golden::assert("doctor-measured", &printed);
     }
 

@@ -13,7 +13,9 @@ use std::{
 
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
 use hpt_document::{
-    experiment::{ExperimentDocument, ExperimentPartRow, ExperimentPartState, FigureState},
+    experiment::{
+        ExperimentDocument, ExperimentFigureRow, ExperimentPartRow, ExperimentPartState, ExperimentRow, FigureState,
+    },
     not_run::NotRun,
 };
 use hpt_instrument::measure::NotRunWatch;
@@ -28,7 +30,7 @@ use crate::{
     arguments::{Codes, CpuChoice, SYSTEM_WIDE, after_help, calls, cpu_choice, without_metrics},
     context::Context,
     exit::Failure,
-    experiments::{EXPERIMENTS, Experiment, ExperimentRun, Frames, Part, Preflight, RunOptions, in_one_line},
+    experiments::{EXPERIMENTS, Experiment, ExperimentRun, Frames, Measured, Part, Preflight, RunOptions, in_one_line},
     kernel_clocksources::Comparison,
     output::{
         Align, Answer, Block, Cell, Column, Document, Table, chart_option::ChartOption, message, progress::Progress,
@@ -137,15 +139,7 @@ pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<
     ways.pulse = arguments.pulse.open(&context.host)?;
     let thread = held.settings();
     let of_all = conditions(context, &thread, held.cpu());
-    let warnings = RefCell::new(Vec::new());
-    let conditions = |experiment: &Experiment| {
-        let preflight = experiment.way.map_or_else(|| Ok(Preflight::default()), |way| way(context, &ways))?;
-        preflight.notes.iter().for_each(message::note);
-        warnings.borrow_mut().extend(preflight.warnings);
-        Ok([of_all.clone(), preflight.conditions].concat())
-    };
-    let conditions =
-        experiments.iter().map(|experiment| conditions(experiment)).collect::<Result<Vec<_>, Failure>>()?;
+    let (conditions, warnings) = preflight(&experiments, &ways, &of_all, context)?;
 
     let kept = SavedParts::open(arguments.resume, arguments.state_dir.as_deref(), context);
     let plans = experiments.iter().zip(&conditions);
@@ -154,97 +148,160 @@ pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<
     // Print the notes before the measurement, which may take an hour.
     kept.tell(|note| message::note(note));
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
-    let progress = Progress::new(1, expected);
-    let (mut made, mut rows, mut passed) = (Vec::new(), Vec::new(), Duration::ZERO);
-    // The number of samples taken in each part.
-    let mut reached = Vec::new();
-    let mut presence = cpu_absences::Parts::of(held.cpu(), context);
+    let warnings = RefCell::new(warnings);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-    let mut watch_of_part = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-    for (experiment, plan) in plans {
-        progress.name(experiment.name);
-        let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
-        for planned in plan {
-            let shown = Shared::new(Instant::now());
-            let report = |done: f64| {
-                if shown.get().elapsed() >= DRAW_EVERY {
-                    shown.set(Instant::now());
-                    let passed = passed + planned.expected().mul_f64(done.clamp(0.0, 1.0));
-                    progress.at_fraction(passed.as_secs_f64() / expected.as_secs_f64().max(1e-9));
-                }
-            };
-            let resumed = planned.count - planned.left();
-            let first = figures.len();
-            let state = if planned.left() == 0 {
-                figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                ExperimentPartState::Resumed
-            } else if context.interrupted() {
-                figures.extend(planned.before.iter().flat_map(|before| before.figures.iter().cloned()));
-                ExperimentPartState::NotStarted
-            } else {
-                let keep = |made, figures| {
-                    kept.keep(experiment, &planned, made, figures);
-                    kept.tell(|note| message::note(note));
-                };
-                let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
-                let run = ExperimentRun {
-                    context,
-                    ways: &ways,
-                    count: planned.left(),
-                    before,
-                    progress: &report,
-                    keep: &|done, figures| keep(resumed + done, figures),
-                    warnings: &warnings,
-                };
-                watch_of_part.restart();
-                let outcome = (planned.part.measure)(&run);
-                let share = not_run::field_of(&watch_of_part.read()).share;
-                presence.end(format!("{} {}", experiment.name, planned.part.name));
-                match outcome {
-                    Ok(found) => {
-                        let found: Vec<_> = found.into_iter().map(|figure| figure.or_not_run_for(share)).collect();
-                        figures.extend(found.iter().cloned());
-                        if context.interrupted() {
-                            ExperimentPartState::Interrupted
-                        } else {
-                            keep(planned.count, found);
-                            ExperimentPartState::Measured
-                        }
-                    }
-                    // The results of other parts are kept even if this part fails.
-                    Err(failure) => {
-                        failed = Some(in_one_line(&failure));
-                        figures.extend_from_slice(before);
-                        ExperimentPartState::Failed
-                    }
-                }
-            };
-            passed += planned.expected();
-            reached.push(figures[first..].iter().map(|figure| figure.samples).max().unwrap_or(0));
-            parts.push(ExperimentPartRow {
-                name: planned.part.name.to_owned(),
-                full_count: planned.part.count,
-                count: planned.count,
-                resumed,
-                expected_s: rounded(self::expected(planned.part, planned.count).as_secs_f64()),
-                state,
-            });
-        }
-        rows.extend(compared(experiment, figures, failed.as_deref()));
-        made.push(of(experiment, parts));
-    }
+    let mut course = Course {
+        context,
+        ways: &ways,
+        kept: &kept,
+        warnings: &warnings,
+        progress: Progress::new(1, expected),
+        expected,
+        passed: Duration::ZERO,
+        presence: cpu_absences::Parts::of(held.cpu(), context),
+        watch: NotRunWatch::of_blocking_thread(&context.host, held.cpu()),
+        reached: Vec::new(),
+    };
+    let (made, rows): (Vec<_>, Vec<_>) = plans.iter().map(|(experiment, plan)| course.make(experiment, plan)).unzip();
     let not_run = not_run::field_of(&watch.read());
+    let Course { progress, presence, reached, .. } = course;
     drop(progress);
+    let presence = presence.notes();
     let mut warnings = warnings.into_inner();
     warnings.extend(ways.pulse.take().map(Pulse::end).unwrap_or_default());
     warnings.extend(held.end());
     let disturbed = not_run::note(&not_run, "totals, means and maxima are too high");
-    let notes =
-        [Vec::from_iter(disturbed), context.notes(), kept.notes.take(), presence.notes(), warnings.clone()].concat();
-    let data = data(context, (ways.cpu, Some(thread.thread), not_run), made, rows, notes);
+    let notes = [Vec::from_iter(disturbed), context.notes(), kept.notes.take(), presence, warnings.clone()].concat();
+    let data = data(context, (ways.cpu, Some(thread.thread), not_run), made, rows.concat(), notes);
     let answer = answer(&data, &warnings);
     let blocks = page(&data, &reached);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })
+}
+
+/// Returns the conditions of each experiment, and warnings. Fails before anything is measured if an experiment is not
+/// possible.
+fn preflight(
+    experiments: &[&'static Experiment],
+    ways: &RunOptions,
+    of_all: &[String],
+    context: &Context,
+) -> Result<(Vec<Vec<String>>, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    let conditions = experiments.iter().map(|experiment| {
+        let preflight = experiment.way.map_or_else(|| Ok(Preflight::default()), |way| way(context, ways))?;
+        preflight.notes.iter().for_each(message::note);
+        warnings.extend(preflight.warnings);
+        Ok([of_all, &preflight.conditions].concat())
+    });
+    Ok((conditions.collect::<Result<_, Failure>>()?, warnings))
+}
+
+/// The course of a run of several experiments.
+struct Course<'a> {
+    context: &'a Context,
+    ways: &'a RunOptions,
+    kept: &'a SavedParts,
+    warnings: &'a RefCell<Vec<String>>,
+    progress: Progress,
+    /// The expected duration of all parts.
+    expected: Duration,
+    /// The expected duration of the parts that are done.
+    passed: Duration,
+    presence: cpu_absences::Parts<'a>,
+    watch: NotRunWatch,
+    /// The number of samples taken in each part.
+    reached: Vec<u64>,
+}
+
+/// What a part of an experiment has found.
+struct Found {
+    state: ExperimentPartState,
+    figures: Vec<Measured>,
+    failed: Option<String>,
+}
+
+impl Course<'_> {
+    /// Makes an experiment. The results of other parts are kept even if one fails.
+    fn make(
+        &mut self,
+        experiment: &'static Experiment,
+        plan: &[Planned<'_>],
+    ) -> (ExperimentRow, Vec<ExperimentFigureRow>) {
+        self.progress.name(experiment.name);
+        let (mut parts, mut figures, mut failed) = (Vec::new(), Vec::new(), None);
+        for planned in plan {
+            let found = self.part(experiment, planned);
+            self.passed += planned.expected();
+            self.reached.push(found.figures.iter().map(|figure| figure.samples).max().unwrap_or(0));
+            let row = row_of(planned.part, planned.count);
+            parts.push(ExperimentPartRow { resumed: planned.count - planned.left(), state: found.state, ..row });
+            figures.extend(found.figures);
+            failed = found.failed.or(failed);
+        }
+        (of(experiment, parts), compared(experiment, figures, failed.as_deref()))
+    }
+
+    /// Measures a part, as far as an earlier run has not.
+    fn part(&mut self, experiment: &'static Experiment, planned: &Planned<'_>) -> Found {
+        let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
+        let of_before = |state| Found { state, figures: before.to_vec(), failed: None };
+        if planned.left() == 0 {
+            return of_before(ExperimentPartState::Resumed);
+        }
+        if self.context.interrupted() {
+            return of_before(ExperimentPartState::NotStarted);
+        }
+        let shown = Shared::new(Instant::now());
+        let report = |done: f64| {
+            if shown.get().elapsed() >= DRAW_EVERY {
+                shown.set(Instant::now());
+                let passed = self.passed + planned.expected().mul_f64(done.clamp(0.0, 1.0));
+                self.progress.at_fraction(passed.as_secs_f64() / self.expected.as_secs_f64().max(1e-9));
+            }
+        };
+        let keep = |made, figures| {
+            self.kept.keep(experiment, planned, made, figures);
+            self.kept.tell(|note| message::note(note));
+        };
+        let run = ExperimentRun {
+            context: self.context,
+            ways: self.ways,
+            count: planned.left(),
+            before,
+            progress: &report,
+            keep: &|done, figures| keep(planned.count - planned.left() + done, figures),
+            warnings: self.warnings,
+        };
+        self.watch.restart();
+        let outcome = (planned.part.measure)(&run);
+        let share = not_run::field_of(&self.watch.read()).share;
+        self.presence.end(format!("{} {}", experiment.name, planned.part.name));
+        match outcome {
+            Err(failure) => Found { failed: Some(in_one_line(&failure)), ..of_before(ExperimentPartState::Failed) },
+            Ok(found) => {
+                let figures: Vec<_> = found.into_iter().map(|figure| figure.or_not_run_for(share)).collect();
+                let state = if self.context.interrupted() {
+                    ExperimentPartState::Interrupted
+                } else {
+                    keep(planned.count, figures.clone());
+                    ExperimentPartState::Measured
+                };
+                Found { state, figures, failed: None }
+            }
+        }
+    }
+}
+
+/// Returns the row of a part that has not begun.
+fn row_of(part: &Part, count: u64) -> ExperimentPartRow {
+    ExperimentPartRow {
+        name: part.name.to_owned(),
+        full_count: part.count,
+        count,
+        resumed: 0,
+        expected_s: rounded(expected(part, count).as_secs_f64()),
+        state: ExperimentPartState::NotStarted,
+    }
 }
 
 /// Returns `Answer::Unknown` if nothing was measured or if there are warnings. Otherwise, returns `Answer::No` if a
@@ -344,14 +401,7 @@ impl ExperimentArguments {
 
 /// Lists the experiments with the published values.
 fn list(arguments: &ExperimentArguments, context: &Context) -> Document {
-    let part = |part: &'static Part| ExperimentPartRow {
-        name: part.name.to_owned(),
-        full_count: part.count,
-        count: arguments.count(part),
-        resumed: 0,
-        expected_s: rounded(expected(part, arguments.count(part)).as_secs_f64()),
-        state: ExperimentPartState::NotStarted,
-    };
+    let part = |part: &'static Part| row_of(part, arguments.count(part));
     let made =
         EXPERIMENTS.iter().map(|experiment| of(experiment, experiment.parts.iter().map(part).collect())).collect();
     let rows = EXPERIMENTS.iter().flat_map(|experiment| compared(experiment, Vec::new(), None)).collect();

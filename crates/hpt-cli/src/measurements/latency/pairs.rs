@@ -155,6 +155,10 @@ impl Waits {
     }
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "sources and kernel readers take turns, and share the counts and the sleeper"
+)]
 pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Document, Failure> {
     context.signals.listen()?;
     context.signals.listen_for_requests()?;
@@ -175,12 +179,7 @@ pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Docum
     let read: Vec<_> = sources.iter().map(|&source| (source, order)).collect();
 
     let intervals = distinct(&arguments.interval);
-    let waits: Duration = intervals.iter().map(|waits| waits.total(arguments.count)).sum();
-    let several = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-    let rows = sources.len() + kernel.len();
-    let expected =
-        waits.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)) + reads(rows, intervals.len(), arguments.count);
-    let progress = Progress::new(u64::from(arguments.count) * (intervals.len() * rows) as u64, expected);
+    let progress = progress(&intervals, sources.len() + kernel.len(), arguments.count);
     let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
     let _listening = Signals::interrupts(sleeper.waker())?;
     let warm_up = warm_up(arguments, (context, &progress), (&read, intervals[0]), &mut sleeper);
@@ -208,19 +207,14 @@ pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Docum
                 // Consecutive pairs should be disturbed as little as possible.
                 if !wait.is_zero() || (done + 1) % LOOK_EVERY == 0 {
                     // The result so far is printed before a pause, and when all sources have the same number of pairs.
-                    continue_if(done % u64::from(several) > 0 || !context.signals.is_asked())?;
+                    continue_if(done % sources.len() as u64 > 0 || !context.signals.is_asked())?;
                     progress.at(done + 1);
                     pause(wait, &mut sleeper, context)?;
                 }
                 done += 1;
                 ControlFlow::Continue(())
             });
-            answer_request(context, || {
-                let so_far = [measured.clone(), rows_of(waits, &pairs.differences)].concat();
-                let (data, differences) = asked.data(so_far, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
-                let blocks = page(&data, &differences);
-                (!data.results.is_empty()).then(|| Document::new(data, blocks))
-            });
+            asked.answer(&parts, || [measured.clone(), rows_of(waits, &pairs.differences)].concat());
         }
         parts.end(waits.name());
         measured.extend(rows_of(waits, &pairs.differences));
@@ -229,12 +223,9 @@ pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Docum
             let mut differences = Histogram::new();
             let count = u64::from(arguments.count);
             let read = reader.read((&waits.0, count), &mut differences, |wait, so_far| {
-                answer_request(context, || {
+                asked.answer(&parts, || {
                     let row = row(&id, rate, waits, so_far).map(|row| (row, so_far.clone()));
-                    let rows = measured.iter().cloned().chain(row).collect();
-                    let (data, differences) = asked.data(rows, &parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
-                    let blocks = page(&data, &differences);
-                    Some(Document::new(data, blocks))
+                    measured.iter().cloned().chain(row).collect()
                 });
                 done += 1;
                 progress.at(done);
@@ -344,6 +335,15 @@ struct PairsRequest<'a> {
 }
 
 impl PairsRequest<'_> {
+    /// Prints the result so far if the user requested it.
+    fn answer(&self, parts: &Parts<'_>, so_far: impl FnOnce() -> Vec<(PairsRow, Histogram)>) {
+        answer_request(self.context, || {
+            let (data, differences) = self.data(so_far(), parts, (NotRun::default(), vec![SO_FAR.to_owned()]));
+            let blocks = page(&data, &differences);
+            (!data.results.is_empty()).then(|| Document::new(data, blocks))
+        });
+    }
+
     /// Returns the document and the distribution of each row, at the end of the run or before. `remarks` are remarks on
     /// the state of the run.
     fn data(
@@ -411,9 +411,12 @@ fn distinct(intervals: &[Waits]) -> Vec<&Waits> {
     found
 }
 
-/// Returns the approximate duration of the reads themselves.
-fn reads(sources: usize, ways: usize, count: u32) -> Duration {
-    GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(sources * ways).unwrap_or(u32::MAX))
+fn progress(intervals: &[&Waits], rows: usize, count: u32) -> Progress {
+    let series = intervals.len() * rows;
+    let waits: Duration = intervals.iter().map(|waits| waits.total(count)).sum();
+    let waits = waits.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX));
+    let reads = GUESSED_PAIR.saturating_mul(count).saturating_mul(u32::try_from(series).unwrap_or(u32::MAX));
+    Progress::new(u64::from(count) * series as u64, waits + reads)
 }
 
 /// Pauses with a single sleep. Returns `Break` if Ctrl-C ended the sleep.

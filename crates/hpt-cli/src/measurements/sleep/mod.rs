@@ -189,12 +189,9 @@ fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Finished<Sl
     clock::prime();
     let mut feed = observers.feed(held.cpu());
 
-    let methods = SleepMethod::NAMES.into_iter().filter(|name| arguments.wants(name)).count() as u64;
     let sleeps: Vec<(Duration, u32)> =
         arguments.length.iter().map(|&length| (length, arguments.count(length))).collect();
-    let per_method: Duration = sleeps.iter().map(|(length, count)| length.saturating_mul(*count)).sum();
-    let expected = per_method.saturating_mul(u32::try_from(methods).unwrap_or(u32::MAX));
-    let progress = Progress::new(sleeps.iter().map(|(_, count)| u64::from(*count) * methods).sum(), expected);
+    let progress = arguments.progress(&sleeps);
     let warm_up = warm_up(arguments, context, &progress);
     let asked = SleepRequest { arguments, context, cpu: held.cpu(), settings: held.settings(), warm_up };
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
@@ -239,6 +236,14 @@ fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Finished<Sl
 }
 
 impl SleepArguments {
+    fn progress(&self, sleeps: &[(Duration, u32)]) -> Progress {
+        let methods = SleepMethod::NAMES.into_iter().filter(|name| self.wants(name)).count();
+        let methods = u32::try_from(methods).unwrap_or(u32::MAX);
+        let per_method: Duration = sleeps.iter().map(|(length, count)| length.saturating_mul(*count)).sum();
+        let steps = sleeps.iter().map(|(_, count)| u64::from(*count) * u64::from(methods)).sum();
+        Progress::new(steps, per_method.saturating_mul(methods))
+    }
+
     /// Returns whether the thread blocks. Throttling affects only a thread that never does. If spinning alternates with
     /// other methods, the thread blocks often enough.
     fn conduct(&self) -> Behavior {

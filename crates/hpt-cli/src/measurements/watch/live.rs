@@ -121,14 +121,16 @@ mod tests {
     use crate::{
         measurements::watch::{
             terminal::tests::seen,
-            totals::{SourceTotal, Totals},
+            totals::{SourceTotal, Totals, Watched},
         },
         output::{Document, Format, Look, rendered},
     };
 
     fn so_far() -> Totals {
         let (_, summary) = seen();
-        let mut so_far = Totals::beginning(&[], Watch::new(&[], Limits::default()));
+        let limits = Limits::default();
+        let watched = Watched { reference: "monotonic-raw".to_owned(), limits, cpu: None };
+        let mut so_far = Totals::beginning(&[], Watch::new(&[], limits), watched);
         so_far.rows = summary
             .sources
             .iter()

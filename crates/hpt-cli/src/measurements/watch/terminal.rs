@@ -347,6 +347,7 @@ pub(super) mod tests {
     }
 
     /// Returns an interval with a fault, and its summary.
+    #[expect(clippy::too_many_lines, reason = "one example with all fields")]
     pub(in crate::measurements::watch) fn seen() -> (WatchDocument, WatchSummaryDocument) {
         let stepped = Fault::Stepped { least_ns: -20_100.0, most_ns: -20_300.0 };
         let intervals =

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hpt_core::{SourceId, TimeSource, clock};
+use hpt_core::{SourceId, clock};
 use hpt_document::{
     SCHEMA,
     cpu_absence::CpuAbsence,
@@ -31,7 +31,16 @@ const MAX_POINTS: usize = 500;
 /// The number of intervals between checks for a time daemon that started during the run.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
+/// What is watched, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Watched {
+    pub(super) reference: String,
+    pub(super) limits: Limits,
+    pub(super) cpu: Option<usize>,
+}
+
 pub(super) struct Totals {
+    pub(super) watched: Watched,
     pub(super) watch: Watch,
     pub(super) rows: Vec<SourceTotal>,
     pub(super) worst_cores: Vec<CpuOffset>,
@@ -48,6 +57,14 @@ pub(super) struct Totals {
     pub(super) rate_far_off: Option<String>,
 }
 
+/// What was seen in an interval, beside the readings of the sources.
+pub(super) struct Seen {
+    pub(super) synchronization: Synchronization,
+    pub(super) offsets: Vec<(SourceId, CoreOffset)>,
+    pub(super) events: Vec<MachineEvent>,
+    pub(super) rounds_on_other_cpus: u64,
+}
+
 /// Two CPUs that could not be compared, although both were online.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -59,12 +76,13 @@ pub(super) struct Refusal {
 }
 
 impl Totals {
-    pub(super) fn beginning(expected: &[Expected], watch: Watch) -> Self {
+    pub(super) fn beginning(expected: &[Expected], watch: Watch, watched: Watched) -> Self {
         let row = |expected: &Expected| {
             let by = if expected.is_stated() { expected.nominal().stated_by.name() } else { "measurement" };
             SourceTotal::beginning(expected.id.as_str(), expected.nominal().frequency.hertz_f64(), by)
         };
         Self {
+            watched,
             watch,
             rows: expected.iter().map(row).collect(),
             worst_cores: Vec::new(),
@@ -146,15 +164,8 @@ impl Totals {
         }
     }
 
-    pub(super) fn end_interval(
-        &mut self,
-        machine: &MachineWatch,
-        reference: &dyn TimeSource,
-        (offsets, events, rounds_on_other_cpus): (Vec<(SourceId, CoreOffset)>, Vec<MachineEvent>, u64),
-        synchronization: Synchronization,
-        limits: &Limits,
-        context: &Context,
-    ) -> WatchDocument {
+    pub(super) fn end_interval(&mut self, machine: &MachineWatch, seen: Seen, context: &Context) -> WatchDocument {
+        let Seen { synchronization, offsets, events, rounds_on_other_cpus } = seen;
         let EndedInterval { sources: intervals, shared_faults: all, .. } = self.watch.end_interval();
         self.intervals += 1;
         let at_s = machine.at_s();
@@ -168,7 +179,7 @@ impl Totals {
             sum.add(row, interval);
         }
         let cores: Vec<CpuOffset> =
-            offsets.into_iter().map(|(source, offset)| cores(source.as_str(), &offset, limits)).collect();
+            offsets.into_iter().map(|(source, offset)| cores(source.as_str(), &offset, &self.watched.limits)).collect();
         for found in &cores {
             let is_of_both =
                 |kept: &&mut CpuOffset| (kept.first_cpu, kept.second_cpu) == (found.first_cpu, found.second_cpu);
@@ -189,7 +200,7 @@ impl Totals {
             hpt: env!("CARGO_PKG_VERSION").to_owned(),
             interval: self.intervals,
             at_s,
-            reference: reference.info().id.to_string(),
+            reference: self.watched.reference.clone(),
             clocksource: context.host.clock_sources().current,
             rounds_on_other_cpus,
             sources: rows,
@@ -203,12 +214,10 @@ impl Totals {
     pub(super) fn summary(
         &mut self,
         machine: &MachineWatch,
-        reference: &dyn TimeSource,
-        cpu: Option<usize>,
-        limits: &Limits,
         notes: Vec<String>,
         context: &Context,
     ) -> WatchSummaryDocument {
+        let Watched { reference, limits, cpu } = self.watched.clone();
         let synchronization = self.synchronization(context);
         let faulty = self.rows.iter().any(|total| total.row.faults > 0)
             || !self.shared_faults.is_empty()
@@ -216,7 +225,7 @@ impl Totals {
         WatchSummaryDocument {
             head: head_of("watch-summary", &context.host),
             cpu,
-            reference: reference.info().id.to_string(),
+            reference,
             limits: WatchLimits {
                 frequency_error_ppm: limits.rate_ppm,
                 nominal_tolerance_added: limits.statements_may_be_wrong,

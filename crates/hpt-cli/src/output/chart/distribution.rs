@@ -189,134 +189,17 @@ struct Curve {
 /// Returns the chart of one document, or of several documents with the same quantity. If there are several, each has a
 /// name.
 pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<TitledChart, Unreadable> {
-    let mut curves = Vec::new();
-    let mut provenances = Vec::new();
-    for (label, document) in documents {
-        let samples = document.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
-        let every = document.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
-        let colon = if label.is_empty() { "" } else { ": " };
-        let first =
-            format!("{label}{colon}{}{every}, timed with {}", counted(samples, "sample", "samples"), document.source);
-        provenances.push((first, document.origin.clone()));
-        curves.extend(of_document(label, document));
-    }
-    curves.retain(|curve| curve.row.samples > 0);
-    let Some((_, first)) = documents.first() else { return Err(Unreadable::Nothing) };
-    let kind = first.kind;
-    if curves.is_empty() {
-        return Err(Unreadable::Nothing);
-    }
-    let (quantity, title) = match kind {
-        "latency-stall" => ("duration", "Duration of CPU stalls"),
-        "latency-gpio" => ("latency", "GPIO edge latency"),
-        "latency-poll" if documents.len() == 1 => ("latency", "Latency of a busy-polling thread"),
-        _ if documents.len() == 1 && first.by == Some(WaitMethod::Hpt) => {
-            ("latency", "Wake-up latency of hpt's Sleeper")
-        }
-        _ if documents.len() == 1 => ("latency", "Wake-up latency of kernel timers"),
-        _ => ("latency", "Latency from a deadline to its detection"),
-    };
-    // A stall has a length, and a wake-up is late.
-    let (unit, beyond) = if kind == "latency-stall" { ("stalls", "longer") } else { ("samples", "later") };
+    let curves = documents.iter().flat_map(|(label, document)| of_document(label, document));
+    let curves: Vec<Curve> = curves.filter(|curve| curve.row.samples > 0).collect();
+    let Some((_, first)) = documents.first().filter(|_| !curves.is_empty()) else { return Err(Unreadable::Nothing) };
     let mut limits: Vec<(String, f64)> = Vec::new();
     for limit in documents.iter().flat_map(|(_, document)| &document.limits) {
         if !limits.contains(limit) {
             limits.push(limit.clone());
         }
     }
-    let x = || {
-        let ends = curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0) * 3.0]);
-        let mut axis = Axis::log("", ends.chain(limits.iter().map(|(_, ns)| *ns)), time);
-        axis.title = format!("{quantity}, log scale");
-        axis
-    };
-    let most = curves.iter().flat_map(|curve| classes(&curve.row)).map(|class| class.2).max().unwrap_or(1);
-    // Each curve has its own histogram, because overlapping histograms hide each other. All have the same scales.
-    let height = if curves.len() > 1 { 90 } else { 160 };
-    let mut panels: Vec<Panel> = curves
-        .iter()
-        .enumerate()
-        // The last panel shows the shares.
-        .take(MOST_PANELS - 1)
-        .map(|(look, curve)| Panel {
-            title: curve.name.clone(),
-            x: x(),
-            y: Axis::counts("samples per bin, log scale", whole(most), count_of),
-            height,
-            series: vec![
-                outline(look, curve),
-                Series { name: None, look: 5, marks: rules(&curve.row).chain(limit_rules(&limits)).collect() },
-            ],
-        })
-        .collect();
-    let rarest = curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(0.5, f64::min);
-    let worst =
-        curves.iter().max_by(|one, other| one.row.max_ns.unwrap_or(0.0).total_cmp(&other.row.max_ns.unwrap_or(0.0)));
-    let worst_marks = worst.and_then(|curve| {
-        let max_ns = curve.row.max_ns?;
-        let y = 1.0 / whole(curve.row.samples.max(1));
-        Some(Mark::Words { x: max_ns, y, words: format!("max {}", time(max_ns)) })
-    });
-    let survival = curves.iter().enumerate().map(|(look, curve)| {
-        let points = later(&curve.row);
-        let ends = points.last().copied();
-        let hovers = points.iter().map(|&(ns, share)| Mark::Hover {
-            x: (ns, ns),
-            y: (share, share),
-            words: format!("{}{} are {beyond} than {}", named(&curve.name), short_percent(share), time(ns)),
-        });
-        // More areas than this would overlap.
-        let every = points.len().div_ceil(40).max(1);
-        let mut marks: Vec<Mark> = hovers.step_by(every).collect();
-        marks.push(Mark::Points(ends.into_iter().collect()));
-        marks.extend(ends.map(|(ns, share)| Mark::Hover {
-            x: (ns, ns),
-            y: (share, share),
-            words: format!(
-                "{}the worst of {}: {}",
-                named(&curve.name),
-                counted(curve.row.samples, "sample", "samples"),
-                time(ns)
-            ),
-        }));
-        marks.push(Mark::Curve(points));
-        Series { name: (curves.len() > 1).then(|| curve.name.clone()), look, marks }
-    });
-    let mut series: Vec<Series> = survival.collect();
-    series.push(Series { name: None, look: 5, marks: worst_marks.into_iter().chain(limit_rules(&limits)).collect() });
-    panels.push(Panel {
-        title: String::new(),
-        x: x(),
-        y: Axis::shares(
-            &format!("share of {unit} that are {beyond}, down to the last one"),
-            [rarest, 1.0],
-            short_percent,
-        ),
-        height: 180,
-        series,
-    });
-    let says = curves
-        .iter()
-        .map(|curve| {
-            let row = &curve.row;
-            let name = if curve.name.is_empty() { String::new() } else { format!("{}: ", curve.name) };
-            // If there are few samples, there is no p99.
-            let within = [("p50", row.median()), ("p99", row.p99()), ("max", row.max_ns)];
-            let within: Vec<_> =
-                within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
-            format!("{name}{}.", within.join(", "))
-        })
-        .collect::<Vec<_>>()
-        .join(" ");
-    let omitted = if curves.len() >= MOST_PANELS {
-        format!(
-            " The chart shows the histograms of the first {} of {} rows; the table contains all of them.",
-            MOST_PANELS - 1,
-            curves.len()
-        )
-    } else {
-        String::new()
-    };
+    let scales = Scales { is_stall: first.kind == "latency-stall", curves: &curves, limits: &limits };
+    let panels = scales.histograms().chain([scales.survival()]).collect();
     let is_merged =
         |document: &Latencies<'_>| document.merged && document.rows.len() > 1 || document.rows.len() > MOST_CURVES;
     let rounded = if documents.iter().any(|(_, document)| is_merged(document)) {
@@ -324,22 +207,146 @@ pub(crate) fn distribution(documents: &[(&str, Latencies<'_>)]) -> Result<Titled
     } else {
         ""
     };
+    let head = ["", "samples", "min", "mean"].into_iter().chain(shown().map(|quantile| quantile.name)).chain(["max"]);
     Ok(TitledChart {
-        name: kind.to_owned(),
-        title: title.to_owned(),
-        says: says + &omitted + rounded,
+        name: first.kind.to_owned(),
+        title: title(first, documents.len() == 1).to_owned(),
+        says: said(&curves) + rounded,
         chart: Chart { panels, side_by_side: false },
         figures: Figures {
-            head: ["", "samples", "min", "mean"]
-                .into_iter()
-                .chain(shown().map(|quantile| quantile.name))
-                .chain(["max"])
-                .map(str::to_owned)
-                .collect(),
+            head: head.map(str::to_owned).collect(),
             rows: curves.iter().map(|curve| cells(&curve.name, &curve.row)).collect(),
         },
-        provenance: about_all(&provenances),
+        provenance: about_all(&documents.iter().map(measured).collect::<Vec<_>>()),
     })
+}
+
+/// Returns how the samples of a document were measured.
+fn measured<'a>((label, document): &(&str, Latencies<'a>)) -> (String, Origin<'a>) {
+    let samples = document.rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.samples));
+    let every = document.interval_ns.map_or_else(String::new, |ns| format!(", one every {}", time(whole(ns))));
+    let colon = if label.is_empty() { "" } else { ": " };
+    let samples = counted(samples, "sample", "samples");
+    (format!("{label}{colon}{samples}{every}, timed with {}", document.source), document.origin.clone())
+}
+
+fn title(first: &Latencies<'_>, is_single: bool) -> &'static str {
+    match first.kind {
+        "latency-stall" => "Duration of CPU stalls",
+        "latency-gpio" => "GPIO edge latency",
+        "latency-poll" if is_single => "Latency of a busy-polling thread",
+        _ if is_single && first.by == Some(WaitMethod::Hpt) => "Wake-up latency of hpt's Sleeper",
+        _ if is_single => "Wake-up latency of kernel timers",
+        _ => "Latency from a deadline to its detection",
+    }
+}
+
+/// Returns the description of the curves: the most important figures of each.
+fn said(curves: &[Curve]) -> String {
+    let of_curve = |curve: &Curve| {
+        let row = &curve.row;
+        // If there are few samples, there is no p99.
+        let within = [("p50", row.median()), ("p99", row.p99()), ("max", row.max_ns)];
+        let within: Vec<_> =
+            within.into_iter().filter_map(|(words, ns)| Some(format!("{words} {}", time(ns?)))).collect();
+        format!("{}{}.", named(&curve.name), within.join(", "))
+    };
+    let mut sentences: Vec<String> = curves.iter().map(of_curve).collect();
+    if curves.len() >= MOST_PANELS {
+        sentences.push(format!(
+            "The chart shows the histograms of the first {} of {} rows; the table contains all of them.",
+            MOST_PANELS - 1,
+            curves.len()
+        ));
+    }
+    sentences.join(" ")
+}
+
+/// The curves of a chart, which all have the same scales, and the limits that are drawn beside them.
+struct Scales<'a> {
+    is_stall: bool,
+    curves: &'a [Curve],
+    limits: &'a [(String, f64)],
+}
+
+impl Scales<'_> {
+    fn x(&self) -> Axis {
+        let ends = self.curves.iter().flat_map(|curve| [least(&curve.row), curve.row.max_ns.unwrap_or(1.0) * 3.0]);
+        let mut axis = Axis::log("", ends.chain(self.limits.iter().map(|(_, ns)| *ns)), time);
+        axis.title = format!("{}, log scale", if self.is_stall { "duration" } else { "latency" });
+        axis
+    }
+
+    /// Returns one histogram for each curve, because overlapping histograms hide each other.
+    fn histograms(&self) -> impl Iterator<Item = Panel> {
+        let most = self.curves.iter().flat_map(|curve| classes(&curve.row)).map(|class| class.2).max().unwrap_or(1);
+        let height = if self.curves.len() > 1 { 90 } else { 160 };
+        // The last panel shows the shares.
+        self.curves.iter().enumerate().take(MOST_PANELS - 1).map(move |(look, curve)| Panel {
+            title: curve.name.clone(),
+            x: self.x(),
+            y: Axis::counts("samples per bin, log scale", whole(most), count_of),
+            height,
+            series: vec![
+                outline(look, curve),
+                Series { name: None, look: 5, marks: rules(&curve.row).chain(limit_rules(self.limits)).collect() },
+            ],
+        })
+    }
+
+    /// Returns the panel with the share of samples above each value.
+    fn survival(&self) -> Panel {
+        // A stall has a length, and a wake-up is late.
+        let (unit, beyond) = if self.is_stall { ("stalls", "longer") } else { ("samples", "later") };
+        let of_curve = |(look, curve): (usize, &Curve)| Series {
+            name: (self.curves.len() > 1).then(|| curve.name.clone()),
+            look,
+            marks: survival_of(curve, beyond),
+        };
+        let max = |curve: &Curve| curve.row.max_ns.unwrap_or(0.0);
+        let worst = self.curves.iter().max_by(|one, other| max(one).total_cmp(&max(other)));
+        let worst = worst.and_then(|curve| {
+            let x = curve.row.max_ns?;
+            let y = 1.0 / whole(curve.row.samples.max(1));
+            Some(Mark::Words { x, y, words: format!("max {}", time(x)) })
+        });
+        let marks = worst.into_iter().chain(limit_rules(self.limits)).collect();
+        let rarest = self.curves.iter().map(|curve| 1.0 / whole(curve.row.samples)).fold(0.5, f64::min);
+        let title = format!("share of {unit} that are {beyond}, down to the last one");
+        Panel {
+            title: String::new(),
+            x: self.x(),
+            y: Axis::shares(&title, [rarest, 1.0], short_percent),
+            height: 180,
+            series: self
+                .curves
+                .iter()
+                .enumerate()
+                .map(of_curve)
+                .chain([Series { name: None, look: 5, marks }])
+                .collect(),
+        }
+    }
+}
+
+fn survival_of(curve: &Curve, beyond: &str) -> Vec<Mark> {
+    let points = later(&curve.row);
+    let ends = points.last().copied();
+    let hover = |(ns, share), words| Mark::Hover { x: (ns, ns), y: (share, share), words };
+    let hovers = points.iter().map(|&(ns, share)| {
+        let words = format!("{}{} are {beyond} than {}", named(&curve.name), short_percent(share), time(ns));
+        hover((ns, share), words)
+    });
+    // More areas than this would overlap.
+    let every = points.len().div_ceil(40).max(1);
+    let mut marks: Vec<Mark> = hovers.step_by(every).collect();
+    marks.push(Mark::Points(ends.into_iter().collect()));
+    marks.extend(ends.map(|end| {
+        let samples = counted(curve.row.samples, "sample", "samples");
+        hover(end, format!("{}the worst of {samples}: {}", named(&curve.name), time(end.0)))
+    }));
+    marks.push(Mark::Curve(points));
+    marks
 }
 
 /// Formats a share as a percentage, for example `0.01 %`. Uses a power of ten if the percentage would be too long.

@@ -15,7 +15,7 @@ use super::{
     axis::{Axis, time},
     provenance::about,
     svg::{Chart, MOST_PANELS, Mark, Panel, Series},
-    titled_chart::{Figures, TitledChart, Unreadable, count, counted},
+    titled_chart::{self, Figures, TitledChart, Unreadable, count, counted, whole},
 };
 
 /// The maximum number of methods in a panel.
@@ -61,106 +61,104 @@ fn distinct<T: Copy + Eq + Hash>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.filter(|value| seen.insert(*value)).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn sleeps(document: &SleepDocument) -> Result<TitledChart, Unreadable> {
-    let drawn = |row: &&SleepRow| row.quantiles.median().is_some();
-    let all = || document.results.iter().filter(drawn);
-    let lengths = distinct(all().map(|row| row.duration_ns));
-    let methods = distinct(all().map(|row| row.method.as_str()));
-    let mut by_place: HashMap<(u64, &str), Vec<&SleepRow>> = HashMap::new();
-    all().for_each(|row| by_place.entry((row.duration_ns, &row.method)).or_default().push(row));
+    let drawn = || document.results.iter().filter(|row| row.quantiles.median().is_some());
+    let lengths = distinct(drawn().map(|row| row.duration_ns));
+    let methods = distinct(drawn().map(|row| row.method.as_str()));
     if lengths.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    // All panels have the same scales so that they can be compared.
-    let ends = all().flat_map(|row| [row.quantiles.median(), row.max_ns]).flatten().map(|ns| ns.max(1.0));
-    let firsts = all().filter_map(|row| row.histogram_ns.first()).map(|bin| (bin.0 as f64).max(1.0));
+    let omitted = |all: usize, most: usize, what: &str| {
+        if all > most {
+            format!(" The chart shows the first {most} of {all} {what}; the table contains all of them.")
+        } else {
+            String::new()
+        }
+    };
+    let longest = lengths.iter().max().copied().unwrap_or(0);
+    let says = said(document, longest)
+        + &omitted(lengths.len(), MOST_PANELS, "durations")
+        + &omitted(methods.len(), MOST_METHODS, "methods");
+    let head = ["sleep", "method", "samples", "mean"].into_iter();
+    let head = head.chain(SleepList::LIST.iter().map(|quantile| quantile.name)).chain(["max", "early", "CPU"]);
+    let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
+    let measured = format!("{} each, in turn, timed with {}", counted(samples, "sleep", "sleeps"), document.source);
+    Ok(TitledChart {
+        name: "sleeps".to_owned(),
+        title: "Sleep overshoot by method (cumulative distribution)".to_owned(),
+        says,
+        chart: Chart { panels: panels(&drawn().collect::<Vec<_>>(), &lengths, &methods), side_by_side: true },
+        figures: Figures {
+            head: head.map(str::to_owned).collect(),
+            rows: document.results.iter().map(figures).collect(),
+        },
+        provenance: about(&document.into(), &measured),
+    })
+}
+
+/// Returns a panel for each length. All panels have the same scales so that they can be compared.
+fn panels(rows: &[&SleepRow], lengths: &[u64], methods: &[&str]) -> Vec<Panel> {
+    let mut by_place: HashMap<(u64, &str), Vec<&SleepRow>> = HashMap::new();
+    rows.iter().for_each(|row| by_place.entry((row.duration_ns, &row.method)).or_default().push(row));
+    let ends = rows.iter().flat_map(|row| [row.quantiles.median(), row.max_ns]).flatten().map(|ns| ns.max(1.0));
+    let firsts = rows.iter().filter_map(|row| row.histogram_ns.first()).map(|bin| whole(bin.0).max(1.0));
     let x = Axis::log("overshoot, log scale", ends.chain(firsts), time);
     let y = Axis::linear("share of sleeps that are at most this late", [0.0, 1.0], true, |share| {
         format!("{:.0} %", share * 100.0)
     });
-    let panels = lengths.iter().take(MOST_PANELS).map(|length| {
+    let panel = |length: &u64| {
         let series = methods.iter().take(MOST_METHODS).enumerate().map(|(look, method)| {
             let rows = by_place.get(&(*length, *method)).into_iter().flatten();
-            let marks = rows.flat_map(|row| {
-                let words = format!(
-                    "{method}: p50 {}, max {}, {} of a CPU",
-                    super::titled_chart::time(row.quantiles.median()),
-                    super::titled_chart::time(row.max_ns),
-                    percent(row)
-                );
-                let points = steps(row);
-                let middle = points.iter().find(|point| point.1 >= 0.5).copied();
-                let hover = middle.map(|(x, y)| Mark::Hover { x: (x, x), y: (y, y), words });
-                let ends = [middle, points.last().copied()].into_iter().flatten().collect();
-                [Some(Mark::Stroke(points)), Some(Mark::Points(ends)), hover].into_iter().flatten()
-            });
-            Series { name: Some((*method).to_owned()), look, marks: marks.collect() }
+            Series { name: Some((*method).to_owned()), look, marks: rows.flat_map(|row| marks(row)).collect() }
         });
         Panel {
-            title: format!("sleeps of {}", time(*length as f64)),
+            title: format!("sleeps of {}", time(whole(*length))),
             x: x.clone(),
             y: y.clone(),
             height: 200,
             series: series.collect(),
         }
-    });
-    let panels = panels.collect();
-    let figures = document.results.iter().map(|row| {
-        let quantiles = row.quantiles.nanos().map(|(_, ns)| ns);
-        let times = [row.mean_ns].into_iter().chain(quantiles).chain([row.max_ns]);
-        let share = percent(row);
-        let head = [time(row.duration_ns as f64), row.method.clone(), count(row.samples)];
-        head.into_iter().chain(times.map(super::titled_chart::time)).chain([count(row.early), share]).collect()
-    });
-    let longest = lengths.iter().max().copied().unwrap_or(0);
-    let mut drawn = if lengths.len() > MOST_PANELS {
-        format!(
-            " The chart shows the first {MOST_PANELS} of {} durations; the table contains all of them.",
-            lengths.len()
-        )
-    } else {
-        String::new()
     };
-    if methods.len() > MOST_METHODS {
-        drawn += &format!(
-            " The chart shows the first {MOST_METHODS} of {} methods; the table contains all of them.",
-            methods.len()
-        );
-    }
+    lengths.iter().take(MOST_PANELS).map(panel).collect()
+}
+
+/// Returns the curve of a method, its median and its end, and its text.
+fn marks(row: &SleepRow) -> impl Iterator<Item = Mark> {
+    let words = format!(
+        "{}: p50 {}, max {}, {} of a CPU",
+        row.method,
+        titled_chart::time(row.quantiles.median()),
+        titled_chart::time(row.max_ns),
+        percent(row)
+    );
+    let points = steps(row);
+    let middle = points.iter().find(|point| point.1 >= 0.5).copied();
+    let hover = middle.map(|(x, y)| Mark::Hover { x: (x, x), y: (y, y), words });
+    let ends = [middle, points.last().copied()].into_iter().flatten().collect();
+    [Some(Mark::Stroke(points)), Some(Mark::Points(ends)), hover].into_iter().flatten()
+}
+
+fn figures(row: &SleepRow) -> Vec<String> {
+    let quantiles = row.quantiles.nanos().map(|(_, ns)| ns);
+    let times = [row.mean_ns].into_iter().chain(quantiles).chain([row.max_ns]);
+    let head = [time(whole(row.duration_ns)), row.method.clone(), count(row.samples)];
+    head.into_iter().chain(times.map(titled_chart::time)).chain([count(row.early), percent(row)]).collect()
+}
+
+fn said(document: &SleepDocument, longest: u64) -> String {
     let of_longest =
         |method: &str| document.results.iter().find(|row| row.duration_ns == longest && row.method == method);
-    let says = match (of_longest("std"), of_longest("hpt")) {
-        (Some(std), Some(hpt)) => format!(
-            "For sleeps of {}, the median overshoot is {} with the standard library and {} with hpt, at {:.1} % and {:.1} % of a CPU.",
-            time(longest as f64),
-            super::titled_chart::time(std.quantiles.median()),
-            super::titled_chart::time(hpt.quantiles.median()),
-            std.cpu_share.unwrap_or(0.0) * 100.0,
-            hpt.cpu_share.unwrap_or(0.0) * 100.0
-        ),
-        _ => "Curves further to the left are better.".to_owned(),
+    let (Some(std), Some(hpt)) = (of_longest("std"), of_longest("hpt")) else {
+        return "Curves further to the left are better.".to_owned();
     };
-    let samples = document.results.iter().map(|row| row.samples).max().unwrap_or(0);
-    Ok(TitledChart {
-        name: "sleeps".to_owned(),
-        title: "Sleep overshoot by method (cumulative distribution)".to_owned(),
-        says: says + &drawn,
-        chart: Chart { panels, side_by_side: true },
-        figures: Figures {
-            head: ["sleep", "method", "samples", "mean"]
-                .into_iter()
-                .chain(SleepList::LIST.iter().map(|quantile| quantile.name))
-                .chain(["max", "early", "CPU"])
-                .map(str::to_owned)
-                .collect(),
-            rows: figures.collect(),
-        },
-        provenance: about(
-            &document.into(),
-            &format!("{} each, in turn, timed with {}", counted(samples, "sleep", "sleeps"), document.source),
-        ),
-    })
+    format!(
+        "For sleeps of {}, the median overshoot is {} with the standard library and {} with hpt, at {:.1} % and {:.1} % of a CPU.",
+        time(whole(longest)),
+        titled_chart::time(std.quantiles.median()),
+        titled_chart::time(hpt.quantiles.median()),
+        std.cpu_share.unwrap_or(0.0) * 100.0,
+        hpt.cpu_share.unwrap_or(0.0) * 100.0
+    )
 }
 
 #[cfg(test)]

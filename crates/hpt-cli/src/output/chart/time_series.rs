@@ -9,59 +9,95 @@ use super::{
     axis::{Axis, time},
     provenance::about_all,
     svg::{Chart, GridCell, Mark, Panel, Series, shade},
-    titled_chart::{Figures, TitledChart, Unreadable, count, counted},
+    titled_chart::{Figures, TitledChart, Unreadable, count, counted, whole},
 };
 
+/// The maximum number of curves.
+const MOST_CURVES: usize = 6;
+
+/// A thread, with its name.
+struct Curve<'a> {
+    name: String,
+    row: &'a WakeLatencyRow,
+    /// The interval with the highest maximum.
+    worst: &'a TimeSeriesInterval,
+}
+
 /// Returns the chart of one document, or of several documents. If there are several, each has a name.
-#[expect(clippy::cast_precision_loss, reason = "for drawing and printing")]
 pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledChart, Unreadable> {
-    const MOST_CURVES: usize = 6;
-    let (mut curves, mut rows, mut provenances) = (Vec::new(), Vec::new(), Vec::new());
-    let mut every = 0;
-    for (label, document) in documents {
-        let several = document.results.len() > 1;
-        for row in &document.results {
-            let Some(worst) = row.time_series.iter().max_by_key(|TimeSeriesInterval(.., max_ns)| *max_ns) else {
-                continue;
-            };
-            every = every.max(row.time_series_interval_ns);
-            let cpu = row.cpu.filter(|_| several || label.is_empty()).map(|cpu| format!("CPU {cpu}"));
-            let name = [Some((*label).to_owned()).filter(|label| !label.is_empty()), cpu];
-            let name = name.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            let samples = row.time_series.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
-            rows.push(vec![
-                name.clone(),
-                count(row.time_series.len() as u64),
-                count(samples),
-                time(worst.3 as f64),
-                format!("{:.2} s", worst.0 as f64 / 1e9),
-            ]);
-            let points = row.time_series.iter().map(|window| (window.0 as f64 / 1e9, (window.3 as f64).max(1.0)));
-            curves.push((name, points.collect::<Vec<_>>(), row));
-        }
-        let colon = if label.is_empty() { "" } else { ": " };
-        provenances.push((format!("{label}{colon}timed with {}", document.measuring.source), (*document).into()));
-    }
+    let mut curves: Vec<Curve<'_>> =
+        documents.iter().flat_map(|(label, document)| of_document(label, document)).collect();
     if curves.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let worst = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    // Of several documents, each has one curve: that of the thread with the highest maximum.
+    let provenance = |(label, document): &(&str, &'_ WakeLatencyDocument)| {
+        let colon = if label.is_empty() { "" } else { ": " };
+        format!("{label}{colon}timed with {}", document.measuring.source)
+    };
+    let provenances: Vec<_> = documents.iter().map(|one| (provenance(one), one.1.into())).collect();
+    let rows = curves.iter().map(figures).collect();
+    let every = curves.iter().map(|curve| curve.row.time_series_interval_ns).max().unwrap_or(0);
+    let omitted = choose(&mut curves, documents);
+    let bins = curves.iter().flat_map(|curve| &curve.row.heat_map).flat_map(|HeatMapColumn(_, bins)| bins);
+    let most = bins.map(|bin| bin.2).max();
+    let cells = most.map_or_else(String::new, |most| {
+        format!(
+            "Each cell counts the samples of one interval and one range of latencies: the faintest cells are single samples, the strongest {} samples. ",
+            count(most)
+        )
+    });
+    Ok(TitledChart {
+        name: "time-series".to_owned(),
+        title: "Latency over time".to_owned(),
+        says: format!(
+            "{cells}The line is the maximum of each interval. Periodic delays appear as a regular pattern.{omitted}"
+        ),
+        chart: Chart { panels: panels(&curves, every, most.unwrap_or(0)), side_by_side: false },
+        figures: Figures { head: ["", "intervals", "samples", "max", "at"].map(str::to_owned).to_vec(), rows },
+        provenance: about_all(&provenances),
+    })
+}
+
+/// Returns the threads of a document that have a time series.
+fn of_document<'a>(label: &str, document: &'a WakeLatencyDocument) -> impl Iterator<Item = Curve<'a>> {
+    let has_cpu = document.results.len() > 1 || label.is_empty();
+    document.results.iter().filter_map(move |row| {
+        let worst = row.time_series.iter().max_by_key(|TimeSeriesInterval(.., max_ns)| *max_ns)?;
+        let cpu = row.cpu.filter(|_| has_cpu).map(|cpu| format!("CPU {cpu}"));
+        let name = [Some(label.to_owned()).filter(|label| !label.is_empty()), cpu];
+        Some(Curve { name: name.into_iter().flatten().collect::<Vec<_>>().join(", "), row, worst })
+    })
+}
+
+fn figures(curve: &Curve<'_>) -> Vec<String> {
+    let samples = curve.row.time_series.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
+    vec![
+        curve.name.clone(),
+        count(curve.row.time_series.len() as u64),
+        count(samples),
+        time(whole(curve.worst.3)),
+        format!("{:.2} s", whole(curve.worst.0) / 1e9),
+    ]
+}
+
+/// Removes the curves that are not drawn, and returns a sentence about them.
+fn choose(curves: &mut Vec<Curve<'_>>, documents: &[(&str, &WakeLatencyDocument)]) -> String {
     let all = curves.len();
+    // Of several documents, each has one curve: that of the thread with the highest maximum.
     if documents.len() > 1 {
         let is_worst = |&(_, document): &(&str, &WakeLatencyDocument), row: &WakeLatencyRow| {
             let threads = document.results.iter().filter(|row| !row.time_series.is_empty());
             threads.rev().max_by_key(|row| row.figures.max_ns).is_some_and(|worst| std::ptr::eq(worst, row))
         };
-        curves.retain(|(.., row)| documents.iter().any(|document| is_worst(document, row)));
+        curves.retain(|curve| documents.iter().any(|document| is_worst(document, curve.row)));
     }
     // If there are more, the curves with the highest maximum are drawn, in their order.
-    let mut by_worst: Vec<f64> = curves.iter().map(|(_, points, _)| worst(points)).collect();
-    by_worst.sort_by(|one, other| other.total_cmp(one));
-    let least = by_worst.get(MOST_CURVES - 1).copied().unwrap_or(0.0);
-    curves.retain(|(_, points, _)| worst(points) >= least);
+    let mut by_worst: Vec<u64> = curves.iter().map(|curve| curve.worst.3).collect();
+    by_worst.sort_unstable_by(|one, other| other.cmp(one));
+    let least = by_worst.get(MOST_CURVES - 1).copied().unwrap_or(0);
+    curves.retain(|curve| curve.worst.3 >= least);
     curves.truncate(MOST_CURVES);
-    let drawn = if curves.len() == all {
+    if curves.len() == all {
         String::new()
     } else if documents.len() > 1 {
         " For each method, the chart shows the CPU with the highest maximum; the table contains all of them.".to_owned()
@@ -70,43 +106,37 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
             " The chart shows the {} of {all} threads with the highest maximum; the table contains all of them.",
             curves.len()
         )
+    }
+}
+
+/// Returns a panel for each curve, because overlapping curves would hide each other. All panels have the same scales.
+fn panels(curves: &[Curve<'_>], every: u64, most: u64) -> Vec<Panel> {
+    let points_of = |curve: &Curve<'_>| -> Vec<(f64, f64)> {
+        curve.row.time_series.iter().map(|window| (whole(window.0) / 1e9, whole(window.3).max(1.0))).collect()
     };
-    let points = || curves.iter().flat_map(|(_, points, _)| points);
-    let bins = || curves.iter().flat_map(|(.., row)| &row.heat_map).flat_map(|HeatMapColumn(_, bins)| bins);
-    let most = bins().map(|bin| bin.2).max().unwrap_or(0);
     // The axis includes the end of the last interval.
-    let run_ends = curves.iter().flat_map(|(.., row)| {
+    let run_ends = curves.iter().map(|curve| curve.row).flat_map(|row| {
         let last = row.time_series.last().map(|window| window.0.saturating_add(row.time_series_interval_ns));
         let last_cells =
             row.heat_map.last().map(|HeatMapColumn(start, _)| start.saturating_add(row.heat_map_interval_ns));
         [last, last_cells].into_iter().flatten()
     });
-    let x = Axis::run("seconds from the first deadline", run_ends.map(|ns| ns as f64 / 1e9));
-    let ends = bins().flat_map(|bin| [bin.0 as f64, bin.1 as f64]);
-    let title = format!("latency; line: max per {}", time(every as f64));
-    let y = Axis::log(&title, points().map(|point| point.1).chain(ends), time);
-    let is_map = most > 0;
-    // Each curve has its own panel, because overlapping curves would hide each other. All panels have the same scales.
-    let panels = curves.iter().map(|(name, points, row)| {
-        let mut series = vec![Series { name: None, look: 0, marks: cells(row, most) }];
-        series.push(Series { name: None, look: 1, marks: vec![Mark::Line(points.clone())] });
-        Panel { title: name.clone(), x: x.clone(), y: y.clone(), height: if is_map { 150 } else { 110 }, series }
-    });
-    Ok(TitledChart {
-        name: "time-series".to_owned(),
-        title: "Latency over time".to_owned(),
-        says: if is_map {
-            format!(
-                "Each cell counts the samples of one interval and one range of latencies: the faintest cells are single samples, the strongest {} samples. The line is the maximum of each interval. Periodic delays appear as a regular pattern.{drawn}",
-                count(most)
-            )
-        } else {
-            format!("The line is the maximum of each interval. Periodic delays appear as a regular pattern.{drawn}")
-        },
-        chart: Chart { panels: panels.collect(), side_by_side: false },
-        figures: Figures { head: ["", "intervals", "samples", "max", "at"].map(str::to_owned).to_vec(), rows },
-        provenance: about_all(&provenances),
-    })
+    let x = Axis::run("seconds from the first deadline", run_ends.map(|ns| whole(ns) / 1e9));
+    let bins = curves.iter().flat_map(|curve| &curve.row.heat_map).flat_map(|HeatMapColumn(_, bins)| bins);
+    let ends = bins.flat_map(|bin| [whole(bin.0), whole(bin.1)]);
+    let title = format!("latency; line: max per {}", time(whole(every)));
+    let y = Axis::log(&title, curves.iter().flat_map(points_of).map(|point| point.1).chain(ends), time);
+    let panel = |curve: &Curve<'_>| Panel {
+        title: curve.name.clone(),
+        x: x.clone(),
+        y: y.clone(),
+        height: if most > 0 { 150 } else { 110 },
+        series: vec![
+            Series { name: None, look: 0, marks: cells(curve.row, most) },
+            Series { name: None, look: 1, marks: vec![Mark::Line(points_of(curve))] },
+        ],
+    };
+    curves.iter().map(panel).collect()
 }
 
 /// Returns the cells of a heat map, and a text for each interval.

@@ -248,6 +248,7 @@ pub(crate) mod tests {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one example with all fields")]
     pub(crate) fn example() -> Explanation {
         let hog = ExplainedPart {
             name: Some("hog".to_owned()),

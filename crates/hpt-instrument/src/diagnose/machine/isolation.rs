@@ -194,24 +194,30 @@ fn ignored(facts: &MachineFacts, _: &Subject) -> Verdict {
             Some(_) => ignored.push(format!("{name}={value} is set, but not in effect")),
         }
     }
-    match (ignored.is_empty(), count, unknown) {
-        (true, 0, _) => Verdict::not_applicable("no boot parameter that isolates CPUs is set"),
-        (true, _, Some(why)) => Verdict::unknown(why),
-        (true, _, None) => Verdict::pass("all boot parameters that isolate CPUs are in effect"),
-        (false, ..) => Finding::new(Severity::Low, ignored.join("; "))
-            .steps(
-                "Compare the parameters with the settings in effect; each CPU in rcu_nocbs should have a thread named rcuop or rcuos",
-                [
-                    format!("cat {} {}", ISOLATED.path, NOHZ_FULL.path),
-                    "pgrep --list-name rcuo".to_owned(),
-                ],
-            )
-            .fix(
-                "Remove the parameter, or use a kernel that was built with support for it (CONFIG_CPU_ISOLATION, CONFIG_NO_HZ_FULL, CONFIG_RCU_NOCB_CPU)",
-                [],
-            )
-            .problem(),
+    if !ignored.is_empty() {
+        return ignored_parameters(&ignored);
     }
+    match (count, unknown) {
+        (0, _) => Verdict::not_applicable("no boot parameter that isolates CPUs is set"),
+        (_, Some(why)) => Verdict::unknown(why),
+        (_, None) => Verdict::pass("all boot parameters that isolate CPUs are in effect"),
+    }
+}
+
+fn ignored_parameters(ignored: &[String]) -> Verdict {
+    Finding::new(Severity::Low, ignored.join("; "))
+        .steps(
+            "Compare the parameters with the settings in effect; each CPU in rcu_nocbs should have a thread named rcuop or rcuos",
+            [
+                format!("cat {} {}", ISOLATED.path, NOHZ_FULL.path),
+                "pgrep --list-name rcuo".to_owned(),
+            ],
+        )
+        .fix(
+            "Remove the parameter, or use a kernel that was built with support for it (CONFIG_CPU_ISOLATION, CONFIG_NO_HZ_FULL, CONFIG_RCU_NOCB_CPU)",
+            [],
+        )
+        .problem()
 }
 
 fn tick(facts: &MachineFacts, subject: &Subject) -> Verdict {

@@ -229,24 +229,8 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
         |core: &Core| core.idle.iter().filter(|state| !state.disabled).max_by_key(|state| state.latency_us).cloned();
     let known: Vec<(usize, IdleState)> =
         cores(facts, subject).filter_map(|(cpu, core)| Some((cpu, deepest(core)?))).collect();
-    let polls = facts.parameter("idle") == Some("poll");
     let Some((_, state)) = known.iter().max_by_key(|(_, state)| state.latency_us) else {
-        return match &facts.hypervisor {
-            _ if polls => Verdict::pass("idle CPUs never sleep (idle=poll)"),
-            Some(_) => no_control(facts),
-            None if facts.cores.each.is_empty() => no_control(facts),
-            None => match &facts.idle_driver {
-                Known::Is(driver) if driver == "none" => Verdict::pass(
-                    "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
-                ),
-                Known::Is(driver) => {
-                    Verdict::unknown(format!("the idle states of the driver {driver} are not visible"))
-                }
-                _ => Verdict::unknown_and_unlikely(format!(
-                    "no idle states are listed, and {IDLE_DRIVER} does not exist"
-                )),
-            },
-        };
+        return without_idle_states(facts);
     };
     let leaves_the_cpu = !state.name.eq_ignore_ascii_case("poll");
     if let (Some(hypervisor), true) = (&facts.hypervisor, leaves_the_cpu && state.latency_us <= SHORT_US) {
@@ -269,6 +253,26 @@ fn idle(facts: &MachineFacts, subject: &Subject) -> Verdict {
         format!("{name}, with an exit latency of {latency_us} µs, on {}", Subject::in_words(&cpus))
     });
     let groups = groups.collect::<Vec<_>>().join("; ");
+    deep_idle(facts, subject, &groups)
+}
+
+fn without_idle_states(facts: &MachineFacts) -> Verdict {
+    let polls = facts.parameter("idle") == Some("poll");
+    match &facts.hypervisor {
+        _ if polls => Verdict::pass("idle CPUs never sleep (idle=poll)"),
+        Some(_) => no_control(facts),
+        None if facts.cores.each.is_empty() => no_control(facts),
+        None => match &facts.idle_driver {
+            Known::Is(driver) if driver == "none" => Verdict::pass(
+                "the kernel has no cpuidle driver on this machine: idle CPUs use only the shallowest idle state",
+            ),
+            Known::Is(driver) => Verdict::unknown(format!("the idle states of the driver {driver} are not visible")),
+            _ => Verdict::unknown_and_unlikely(format!("no idle states are listed, and {IDLE_DRIVER} does not exist")),
+        },
+    }
+}
+
+fn deep_idle(facts: &MachineFacts, subject: &Subject, groups: &str) -> Verdict {
     let finding = Finding::new(Severity::Low, format!("the deepest idle state is {groups}"))
     .fix(
         "Let hpt disable deep idle states while your program runs; or let your program write 0 to /dev/cpu_dma_latency, and keep the file open",

@@ -17,13 +17,18 @@ const SIGILL: &str = "SIGILL";
 /// The result of reading an open counter.
 const MOVES: &str = "moves";
 
+#[expect(clippy::too_many_lines, reason = "one subject after another, on one board")]
 pub(super) fn judge(case: &Case<'_>) {
     let counter = Counter::new(case);
     for build in &case.board.builds {
         counter.is_read(&format!("{build}.cycles-before"), SIGILL, None);
-        hpt_says(case, build, "before", 1, "arm-cycles is not available, with a reason", |available, _, reason, _| {
-            !available && reason
-        });
+        hpt_says(
+            case,
+            &format!("{build}.cycles-hpt-before"),
+            1,
+            "arm-cycles is not available, with a reason",
+            |available, _, reason, _| !available && reason,
+        );
         cycles_kernel::judge_without(case, build);
     }
     if case.board.after_perf == AfterPerf::Refused {
@@ -63,9 +68,13 @@ pub(super) fn judge(case: &Case<'_>) {
     if case.board.vcpu {
         cycles_kvm::judge_module(case, &counter);
         let build = case.board.first_build();
-        hpt_says(case, build, "cleared", 1, "KVM closed arm-cycles, and a fix is reported", |_, kind, _, remedy| {
-            kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("KVM"))
-        });
+        hpt_says(
+            case,
+            &format!("{build}.cycles-hpt-cleared"),
+            1,
+            "KVM closed arm-cycles, and a fix is reported",
+            |_, kind, _, remedy| kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("KVM")),
+        );
         shown += ", with an imitation of KVM";
     }
     if case.board.kvm {
@@ -103,11 +112,15 @@ fn judge_reads(case: &Case<'_>, counter: &Counter<'_>, build: &str) {
     let beside = if case.board.after_perf == AfterPerf::None { MOVES } else { SIGILL };
     counter.is_read(&format!("{build}.cycles-beside-perf"), MOVES, Some(beside));
     for when in ["before", "closed"] {
-        hpt_says(case, build, when, 1, "arm-cycles is closed, and a fix is reported", |_, kind, _, remedy| {
-            kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("hpt_cycles"))
-        });
+        hpt_says(
+            case,
+            &format!("{build}.cycles-hpt-{when}"),
+            1,
+            "arm-cycles is closed, and a fix is reported",
+            |_, kind, _, remedy| kind == Some("closed") && remedy.is_some_and(|remedy| remedy.contains("hpt_cycles")),
+        );
     }
-    hpt_says(case, build, "open", 0, "arm-cycles is available", |available, _, _, _| available);
+    hpt_says(case, &format!("{build}.cycles-hpt-open"), 0, "arm-cycles is available", |available, _, _, _| available);
     if case.board.hotplug {
         counter.is_read(&format!("{build}.cycles-online"), MOVES, None);
     }
@@ -254,18 +267,16 @@ fn judge_count(case: &Case<'_>, counter: &Counter<'_>, wanted: &str, state: &str
 /// reason, and the fix.
 fn hpt_says(
     case: &Case<'_>,
-    build: &str,
-    when: &str,
+    step: &str,
     status: i32,
     what: &str,
     is_so: impl Fn(bool, Option<&str>, bool, Option<&str>) -> bool,
 ) {
-    let step = format!("{build}.cycles-hpt-{when}");
-    let ended = case.answers.status(&step);
+    let ended = case.answers.status(step);
     if ended != Some(status) {
         let ended = ended.map_or("none".to_owned(), |ended| ended.to_string());
         case.wrong(format!("{step}: exit code {ended}, expected {status}"));
-    } else if let Some(probe) = case.document::<ProbeDocument>(&step) {
+    } else if let Some(probe) = case.document::<ProbeDocument>(step) {
         probe.holds(what, |it| {
             source(it, "arm-cycles").is_some_and(|row| {
                 is_so(row.available, row.reason_kind.as_deref(), row.reason.is_some(), row.fix.as_deref())

@@ -145,6 +145,7 @@ fn judge_reason(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each command")]
 fn judge_result(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
     match asked.subcommand()[..] {
         ["latency", "timer" | "poll", ..] => {

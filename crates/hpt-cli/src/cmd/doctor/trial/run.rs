@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hpt_core::Host;
 use hpt_document::doctor_try::{DoctorTryDocument, TriedFix, TriedSetting, TryVerdict};
 use hpt_instrument::diagnose::{Examined, Goal, RunTimeChange, RunTimeFix, Verdict};
-use hpt_realtime::knobs::{Journal, JournalError, KnobError};
+use hpt_realtime::knobs::{Changing, Journal, JournalError, KnobError};
 
 use super::{
     child::value_of,
@@ -53,18 +53,7 @@ pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
     }
-    let (possible, mut impossible): (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) = possible(wanted.fixes);
-    // A thread that blocks is never throttled, so its rounds would prove nothing.
-    let (unseen, possible): (Vec<&RunTimeFix>, Vec<&RunTimeFix>) =
-        possible.into_iter().partition(|fix| measured.blocks && affects_only_spinning(fix));
-    impossible.extend(unseen.into_iter().map(|fix| {
-        let how = if has_a_free_cpu() {
-            format!("try it with hpt doctor {} --try, which measures a thread that never blocks", fix.rule)
-        } else {
-            "a thread that never blocks would need another CPU for the rest of the system".to_owned()
-        };
-        (fix, format!("the measured thread blocks, so it cannot show the effect; {how}"))
-    }));
+    let (possible, impossible) = possible(wanted.fixes, measured.blocks);
     let mut data = empty(options, wanted, context, measured.request.line());
     data.results = impossible.iter().map(|(fix, why)| not_possible(fix, why)).collect();
     let journal = context.journal(options.journal.as_deref());
@@ -88,56 +77,88 @@ pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context
     if let Some(folder) = &options.output {
         kept_files::prepare(folder, options.force)?;
     }
+    let left = Left::new(restore_command(journal.folder()));
     // The time that the user needs to confirm does not count.
-    let begun = Instant::now();
-    // The values before any change, for the document.
-    let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
-    let mut left = Left::new(restore_command(journal.folder()));
-    let mut lists = changed_lists(&possible, &changing, &mut left);
-    // The lists take as long again when they are restored.
-    let end = (begun + options.duration).checked_sub(begun.elapsed()).unwrap_or(begun);
-    let (timing, measured) = match first(options, measured, possible.len(), end, context) {
-        Ok(first) => first,
-        Err(stop) => {
-            data.notes.extend(left.restore_lists(&mut lists));
-            let ended = match stop {
-                Stop::Ended(ended) => ended,
-                Stop::Failure(failure) => {
-                    left.texts.iter().for_each(message::warning);
-                    return Err(failure);
-                }
-            };
-            data.results.extend(tried.into_iter().map(|row| TriedFix { reason: Some(ended.words()), ..row }));
-            data.interrupted = context.interrupted();
-            data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
-            let blocks = page(&data, &State::of(&left, options));
-            return Ok(Document { answer: Answer::Unknown, warnings: left.texts, ..Document::new(data, blocks) });
-        }
-    };
-    data.measurement = measured.request.line_with(timing.requested);
-    let rounds = Rounds {
-        measured,
-        requested: timing.requested,
-        pace: Pace::new(timing.expected),
-        planned: timing.measurements,
-    };
-    let mut system = System::new(possible.clone(), (changing, lists, left), rounds, context, end);
-    let outcome = experiment(&mut system, possible.len(), timing.bounds);
+    let trial = Trial { options, context, begun: Instant::now(), data, left };
+    trial.make(measured, &possible, changing)
+}
+
+/// A trial that the user has confirmed.
+struct Trial<'a> {
+    options: &'a TrialOptions,
+    context: &'a Context,
+    begun: Instant,
+    data: DoctorTryDocument,
+    left: Left,
+}
+
+impl Trial<'_> {
+    fn make(mut self, measured: Measured, possible: &[&RunTimeFix], changing: Changing) -> Result<Document, Failure> {
+        let Self { options, context, begun, .. } = self;
+        // The values before any change, for the document.
+        let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
+        let mut lists = changed_lists(possible, &changing, &mut self.left);
+        // The lists take as long again when they are restored.
+        let end = (begun + options.duration).checked_sub(begun.elapsed()).unwrap_or(begun);
+        let (timing, measured) = match first(options, measured, possible.len(), end, context) {
+            Ok(first) => first,
+            Err(stop) => {
+                self.data.notes.extend(self.left.restore_lists(&mut lists));
+                let ended = match stop {
+                    Stop::Ended(ended) => ended,
+                    Stop::Failure(failure) => {
+                        self.left.texts.iter().for_each(message::warning);
+                        return Err(failure);
+                    }
+                };
+                self.data.results.extend(tried.into_iter().map(|row| TriedFix { reason: Some(ended.words()), ..row }));
+                return Ok(self.end(Answer::Unknown, Vec::new()));
+            }
+        };
+        self.data.measurement = measured.request.line_with(timing.requested);
+        let rounds = Rounds {
+            measured,
+            requested: timing.requested,
+            pace: Pace::new(timing.expected),
+            planned: timing.measurements,
+        };
+        let mut system = System::new(possible.to_vec(), (changing, lists, self.left), rounds, context, end);
+        let outcome = experiment(&mut system, possible.len(), timing.bounds);
+        let kept = if options.keep { system.keep() } else { Kept::default() };
+        self.data.kept_until_reboot = kept.settings > 0;
+        self.data.notes.extend(kept.notes);
+        self.data.notes.extend(system.undo());
+        self.data.notes.append(&mut system.refused);
+        self.left = system.left.clone();
+        drop(system);
+        add(&mut self.data, &outcome, tried);
+        let unwritten = write(options, &mut self.data);
+        let is_any_tried = self.data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
+        let is_unknown = !is_any_tried || is_undecided(&self.data.results);
+        let answer = if is_unknown { Answer::Unknown } else { Answer::Yes };
+        Ok(self.end(answer, unwritten.into_iter().collect()))
+    }
+
+    /// Returns the document. A setting that could not be restored, and a file that was not written, are warnings.
+    fn end(self, answer: Answer, unwritten: Vec<String>) -> Document {
+        let Self { options, context, begun, mut data, left } = self;
+        data.interrupted = context.interrupted();
+        data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+        let blocks = page(&data, &State::of(&left, options));
+        let warnings = [left.texts, unwritten].concat();
+        let answer = if warnings.is_empty() { answer } else { Answer::Unknown };
+        Document { answer, warnings, ..Document::new(data, blocks) }
+    }
+}
+
+/// Adds the outcome of the rounds to the document.
+fn add(data: &mut DoctorTryDocument, outcome: &Outcome, tried: Vec<TriedFix>) {
     data.rounds = outcome.rounds as u64;
-    let kept = if options.keep { system.keep() } else { Kept::default() };
-    data.kept_until_reboot = kept.settings > 0;
-    data.notes.extend(kept.notes);
-    data.notes.extend(system.undo());
-    data.notes.append(&mut system.refused);
-    let left = system.left.clone();
-    drop(system);
-    let mut warnings = left.texts.clone();
     data.baseline_ns = outcome.baseline_median();
     data.baseline_spread_ns = spread(&outcome.baseline);
     data.result_ns = outcome.result_median();
-    data.results = rows(tried, &outcome).into_iter().chain(data.results).collect();
-    data.interrupted = context.interrupted();
-    data.elapsed_s = rounded(begun.elapsed().as_secs_f64());
+    let impossible = std::mem::take(&mut data.results);
+    data.results = rows(tried, outcome).into_iter().chain(impossible).collect();
     let explains = |ended: &&Ended| match ended {
         Ended::Failed(_) | Ended::Hung(_) => true,
         // Without a fix that helps, the result is unknown.
@@ -147,21 +168,23 @@ pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context
     if let Some(ended) = outcome.ended.as_ref().filter(explains) {
         data.notes.push(format!("the experiment ended early: {}", ended.words()));
     }
-    if let Some(folder) = &options.output {
-        match kept_files::write(folder, &data, options.force) {
-            Ok(paths) if paths.is_empty() => {
-                data.notes
-                    .push(format!("nothing was written to {}, because no fix is worth keeping", folder.display()));
-            }
-            Ok(paths) => data.files = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
-            Err(error) => warnings.push(causes(&error)),
+}
+
+/// Writes the files that make the fixes permanent, if they were requested. Returns a warning if that fails.
+fn write(options: &TrialOptions, data: &mut DoctorTryDocument) -> Option<String> {
+    let folder = options.output.as_ref()?;
+    match kept_files::write(folder, data, options.force) {
+        Ok(paths) if paths.is_empty() => {
+            let folder = folder.display();
+            data.notes.push(format!("nothing was written to {folder}, because no fix is worth keeping"));
+            None
         }
+        Ok(paths) => {
+            data.files = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+            None
+        }
+        Err(error) => Some(causes(&error)),
     }
-    let is_any_tried = data.results.iter().any(|row| row.verdict != TryVerdict::NotPossible);
-    let is_unknown = !is_any_tried || is_undecided(&data.results);
-    let answer = if is_unknown || !warnings.is_empty() { Answer::Unknown } else { Answer::Yes };
-    let blocks = page(&data, &State::of(&left, options));
-    Ok(Document { answer, warnings, ..Document::new(data, blocks) })
 }
 
 /// Returns whether no fix was found to help, and a fix has no verdict. The time at which the run ended does not matter.
@@ -260,29 +283,44 @@ fn first(
     Ok((timing, measured))
 }
 
-/// Separates the fixes that may be applied from those that may not, with the reason.
-fn possible(fixes: &[RunTimeFix]) -> (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) {
+/// Separates the fixes that may be applied from those that may not, with the reason. `blocks` is whether the measured
+/// thread blocks.
+fn possible(fixes: &[RunTimeFix], blocks: bool) -> (Vec<&RunTimeFix>, Vec<(&RunTimeFix, String)>) {
     let (mut possible, mut impossible) = (Vec::new(), Vec::new());
     for fix in fixes {
-        let refused = match &fix.change {
-            RunTimeChange::NotPossible(why) => Some(why.clone()),
-            RunTimeChange::LatencyLimit => {
-                let file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
-                file.err().map(|error| causes(&error))
-            }
-            RunTimeChange::Settings(settings) => {
-                let refused: Vec<KnobError> =
-                    settings.iter().filter_map(|setting| setting.knob().may_be_set().err()).collect();
-                refused.first().filter(|_| refused.len() == settings.len()).map(|error| causes(error))
-            }
-            _ => Some("this version of hpt cannot apply it".to_owned()),
-        };
-        match refused {
+        match refused(fix).or_else(|| unseen(fix).filter(|_| blocks)) {
             None => possible.push(fix),
             Some(why) => impossible.push((fix, why)),
         }
     }
     (possible, impossible)
+}
+
+/// Returns why a fix cannot be applied.
+fn refused(fix: &RunTimeFix) -> Option<String> {
+    match &fix.change {
+        RunTimeChange::NotPossible(why) => Some(why.clone()),
+        RunTimeChange::LatencyLimit => {
+            let file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+            file.err().map(|error| causes(&error))
+        }
+        RunTimeChange::Settings(settings) => {
+            let refused: Vec<KnobError> =
+                settings.iter().filter_map(|setting| setting.knob().may_be_set().err()).collect();
+            refused.first().filter(|_| refused.len() == settings.len()).map(|error| causes(error))
+        }
+        _ => Some("this version of hpt cannot apply it".to_owned()),
+    }
+}
+
+/// Returns why a thread that blocks cannot show the effect of a fix. It is never throttled.
+fn unseen(fix: &RunTimeFix) -> Option<String> {
+    let how = if has_a_free_cpu() {
+        format!("try it with hpt doctor {} --try, which measures a thread that never blocks", fix.rule)
+    } else {
+        "a thread that never blocks would need another CPU for the rest of the system".to_owned()
+    };
+    affects_only_spinning(fix).then(|| format!("the measured thread blocks, so it cannot show the effect; {how}"))
 }
 
 /// Returns what the user has to confirm.

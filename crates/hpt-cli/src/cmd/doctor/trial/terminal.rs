@@ -199,6 +199,7 @@ pub(super) mod tests {
     }
 
     /// A result with each verdict.
+    #[expect(clippy::too_many_lines, reason = "one example with all fields")]
     pub(in super::super) fn example() -> DoctorTryDocument {
         let set = |path: &str, original: &str, value: &str| TriedSetting {
             path: path.to_owned(),

@@ -28,50 +28,12 @@ pub(super) fn blocks(data: &CompareDocument) -> Vec<Block> {
         blocks.push(Block::Text("Ranking by the worst wake-up of the kernel's timer:".to_owned()));
         blocks.push(Block::Table(Table { columns: columns.collect(), rows: rows.collect() }));
     }
-    let names: Vec<&str> = data.sides.iter().map(|side| side.name.as_str()).collect();
-    // Each value, with the reports that have it.
-    let by_value = |values: &[Option<String>], missing: &'static str| {
-        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-        for (name, value) in names.iter().zip(values) {
-            let value = value.as_deref().unwrap_or(missing);
-            match found.iter_mut().find(|(known, _)| known == value) {
-                Some((_, names)) => names.push(name),
-                None => found.push((value.to_owned(), vec![name])),
-            }
-        }
-        found
-    };
-    for (title, settings) in [("Settings that differ", &data.settings), ("Conditions that differ", &data.conditions)] {
-        let rows = settings.iter().map(|row| {
-            let said = by_value(&row.values, "unknown");
-            let said: Vec<_> =
-                said.into_iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
-            vec![Cell::faint(format!("{} ", row.setting)), Cell::plain(said.join("; "))]
-        });
-        if !settings.is_empty() {
-            blocks.push(Block::Section(title.to_owned(), rows.collect()));
-        }
-    }
+    blocks.extend(settings(data));
     if data.coincidences.len() > 1 {
         // The headline names one of them.
         blocks.push(Block::Text(data.coincidences.join("\n")));
     }
-    // Different machines have many rules with different results.
-    let is_long = data.sides.len() > 2;
-    for row in &data.rules {
-        let said = by_value(&row.verdicts, "not checked").into_iter();
-        let rows = said.map(|(value, names)| vec![Cell::faint(format!("{} ", names.join(", "))), Cell::plain(value)]);
-        let block = Block::Section(format!("{} ({})", row.about, row.rule), rows.collect());
-        blocks.push(if is_long { Block::Detail(Box::new(block)) } else { block });
-    }
-    if is_long && !data.rules.is_empty() {
-        let count = data.rules.len();
-        blocks.push(Block::Text(format!(
-            "{count} {} of hpt doctor {} different results: see -v, or the page (--output).",
-            one_or_many(count, "rule", "rules"),
-            one_or_many(count, "has", "have")
-        )));
-    }
+    blocks.extend(rules(data));
     blocks.push(Block::Detail(Box::new(values(data, quantities(data), true))));
     blocks.push(Block::Detail(Box::new(Block::Text(rule(data.method).to_owned()))));
     let rows = data.sides.iter().map(|side| {
@@ -85,6 +47,57 @@ pub(super) fn blocks(data: &CompareDocument) -> Vec<Block> {
     });
     blocks.push(Block::Section("Sides".to_owned(), rows.collect()));
     blocks.extend(remarks(false, &data.notes));
+    blocks
+}
+
+/// Returns each value, with the reports that have it.
+fn by_value<'a>(
+    data: &'a CompareDocument,
+    values: &[Option<String>],
+    missing: &'static str,
+) -> Vec<(String, Vec<&'a str>)> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, value) in data.sides.iter().map(|side| side.name.as_str()).zip(values) {
+        let value = value.as_deref().unwrap_or(missing);
+        match found.iter_mut().find(|(known, _)| known == value) {
+            Some((_, names)) => names.push(name),
+            None => found.push((value.to_owned(), vec![name])),
+        }
+    }
+    found
+}
+
+fn settings(data: &CompareDocument) -> impl Iterator<Item = Block> {
+    let lists = [("Settings that differ", &data.settings), ("Conditions that differ", &data.conditions)];
+    lists.into_iter().filter(|(_, settings)| !settings.is_empty()).map(|(title, settings)| {
+        let rows = settings.iter().map(|row| {
+            let said = by_value(data, &row.values, "unknown");
+            let said: Vec<_> =
+                said.into_iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
+            vec![Cell::faint(format!("{} ", row.setting)), Cell::plain(said.join("; "))]
+        });
+        Block::Section(title.to_owned(), rows.collect())
+    })
+}
+
+fn rules(data: &CompareDocument) -> Vec<Block> {
+    // Different machines have many rules with different results.
+    let is_long = data.sides.len() > 2;
+    let of_rule = data.rules.iter().map(|row| {
+        let said = by_value(data, &row.verdicts, "not checked").into_iter();
+        let rows = said.map(|(value, names)| vec![Cell::faint(format!("{} ", names.join(", "))), Cell::plain(value)]);
+        let block = Block::Section(format!("{} ({})", row.about, row.rule), rows.collect());
+        if is_long { Block::Detail(Box::new(block)) } else { block }
+    });
+    let mut blocks: Vec<Block> = of_rule.collect();
+    if is_long && !data.rules.is_empty() {
+        let count = data.rules.len();
+        blocks.push(Block::Text(format!(
+            "{count} {} of hpt doctor {} different results: see -v, or the page (--output).",
+            one_or_many(count, "rule", "rules"),
+            one_or_many(count, "has", "have")
+        )));
+    }
     blocks
 }
 

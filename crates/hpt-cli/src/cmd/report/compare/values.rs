@@ -2,14 +2,14 @@
 
 use hpt_document::{
     bench::BenchDocument,
-    calibrate::CalibrateDocument,
+    calibrate::{CalibrateDocument, CalibrationRow},
     experiment::ExperimentDocument,
     gpio_latency::GpioLatencyDocument,
     latency::LatencyFigures,
     pairs::PairsDocument,
     quantiles::{LatencyList, Quantile, QuantileList, Quantiles},
     sleep::SleepDocument,
-    stall::StallDocument,
+    stall::{StallDocument, StallThreadRow},
     wake_latency::{MissedDeadlines, QuantileInterval, TimeSeriesInterval, WakeLatencyDocument, WakeLatencyRow},
     watch::WatchSummaryDocument,
 };
@@ -95,19 +95,7 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
         }));
     }
     if let Some(document) = run.document::<StallDocument>("stall")? {
-        found.extend(document.results.iter().flat_map(|row| {
-            let what = of_cpu("stalls", row.cpu, document.results.len());
-            let max = row.max_ns.map(whole);
-            let tail = of_quantiles(&row.quantiles, |name, ns| One {
-                samples: row.stalls,
-                max,
-                ..One::of("stall", format!("{what}, {name}"), "ns", ns)
-            });
-            let lost = (row.elapsed_ns > 0).then(|| whole(row.stalled_ns) / whole(row.elapsed_ns) * 100.0);
-            let lost =
-                One { step: 0.0, samples: row.stalls, ..One::of("stall", format!("{what}, time lost"), "%", lost) };
-            tail.chain([lost, maximum("stall", &what, max, row.stalls)]).collect::<Vec<_>>()
-        }));
+        found.extend(document.results.iter().flat_map(|row| of_stalls(row, document.results.len())));
     }
     if let Some(document) = run.document::<PairsDocument>("pairs")? {
         found.extend(document.results.iter().flat_map(|row| {
@@ -132,13 +120,7 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
         found.extend(of_watch(&watch));
     }
     if let Some(document) = run.document::<CalibrateDocument>("calibrate")? {
-        found.extend(document.calibrations.iter().filter_map(|row| {
-            let hz = row.frequency_hz?;
-            let range = row.lowest_hz.zip(row.highest_hz).map_or(Range::Unknown, |(low, high)| Range::Bound(low, high));
-            let reference = row.reference.as_deref().unwrap_or("nothing");
-            let one = One::of("calibrate", format!("{}, frequency against {reference}", row.source), "Hz", Some(hz));
-            Some(One { range, step: 0.0, samples: row.pairs.map_or(0, |pairs| pairs as u64), ..one })
-        }));
+        found.extend(document.calibrations.iter().filter_map(of_calibration));
     }
     if let Some(experiment) = run.document::<ExperimentDocument>("experiment")? {
         found.extend(experiment.results.iter().filter_map(|row| {
@@ -148,6 +130,28 @@ pub(super) fn figures(run: &Report, block_ns: u64) -> Result<Vec<One>, Unreadabl
         }));
     }
     Ok(numbered(found))
+}
+
+/// Returns the values of a thread that recorded stalls. `threads` is the number of threads.
+fn of_stalls(row: &StallThreadRow, threads: usize) -> Vec<One> {
+    let what = of_cpu("stalls", row.cpu, threads);
+    let max = row.max_ns.map(whole);
+    let tail = of_quantiles(&row.quantiles, |name, ns| One {
+        samples: row.stalls,
+        max,
+        ..One::of("stall", format!("{what}, {name}"), "ns", ns)
+    });
+    let lost = (row.elapsed_ns > 0).then(|| whole(row.stalled_ns) / whole(row.elapsed_ns) * 100.0);
+    let lost = One { step: 0.0, samples: row.stalls, ..One::of("stall", format!("{what}, time lost"), "%", lost) };
+    tail.chain([lost, maximum("stall", &what, max, row.stalls)]).collect()
+}
+
+fn of_calibration(row: &CalibrationRow) -> Option<One> {
+    let hz = row.frequency_hz?;
+    let range = row.lowest_hz.zip(row.highest_hz).map_or(Range::Unknown, |(low, high)| Range::Bound(low, high));
+    let reference = row.reference.as_deref().unwrap_or("nothing");
+    let one = One::of("calibrate", format!("{}, frequency against {reference}", row.source), "Hz", Some(hz));
+    Some(One { range, step: 0.0, samples: row.pairs.map_or(0, |pairs| pairs as u64), ..one })
 }
 
 /// Returns whether a quantile is compared. Further ones depend on few samples.
