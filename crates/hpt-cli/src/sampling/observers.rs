@@ -43,7 +43,7 @@ pub(crate) struct Observers<'a> {
     explaining: Option<(Explaining, Behavior)>,
 }
 
-/// What was observed.
+/// The observations of a run.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(super) options: ConditionOptions,

@@ -84,7 +84,7 @@ impl Attention {
 pub(crate) trait Probe: Sync {
     /// A sample, as a line of a file.
     type Sample: RawSample;
-    /// What a thread returns at its end.
+    /// The value that a thread returns at its end.
     type Outcome: Send;
     type Data: ResultDocument;
 
@@ -136,7 +136,7 @@ pub(crate) struct RunThread<'a, S: RawSample> {
     pub(crate) observers: &'a Observers<'a>,
 }
 
-/// What distinguishes a run from those of other measurements.
+/// The properties that distinguish a run from those of other measurements.
 pub(crate) struct RunSettings<'a, S: RawSample> {
     /// The kind of its document.
     pub(crate) kind: &'static str,
@@ -219,7 +219,7 @@ pub(crate) struct Run<'a, S: RawSample> {
     pub(crate) shared: RunState,
 }
 
-/// What the supervising thread does meanwhile.
+/// The work of the supervising thread during the run.
 struct Meanwhile<'a> {
     /// The lines that a terminal shows during the run.
     live: Option<&'a LiveLines<'a>>,

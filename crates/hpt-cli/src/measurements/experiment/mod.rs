@@ -213,7 +213,7 @@ struct Course<'a> {
     reached: Vec<u64>,
 }
 
-/// What a part of an experiment has found.
+/// The result of a part of an experiment.
 struct Found {
     state: ExperimentPartState,
     figures: Vec<Measured>,

@@ -31,7 +31,7 @@ const MAX_POINTS: usize = 500;
 /// The number of intervals between checks for a time daemon that started during the run.
 const INTERVALS_TO_LOOK_FOR_DAEMONS: u64 = 60;
 
-/// What is watched, and how.
+/// The reference, the limits and the CPU of a watch.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) reference: String,
@@ -57,7 +57,7 @@ pub(super) struct Totals {
     pub(super) rate_far_off: Option<String>,
 }
 
-/// What was seen in an interval, beside the readings of the sources.
+/// The events of an interval, and the readings of other clocks.
 pub(super) struct Seen {
     pub(super) synchronization: Synchronization,
     pub(super) offsets: Vec<(SourceId, CoreOffset)>,

@@ -54,7 +54,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     })
 }
 
-/// What the bare instruction says about the cost of all sources.
+/// The cost of the bare instruction, as a limit for all sources.
 enum Limit<'a> {
     /// The register is read with a single instruction. Therefore, no source that uses the register can be cheaper.
     Register(&'a str, f64),

@@ -25,7 +25,7 @@ pub(super) struct CpuCounts {
     idle: Vec<IdleState>,
 }
 
-/// What the kernel counts for an idle state.
+/// The values that the kernel counts for an idle state.
 #[derive(Clone, Debug)]
 struct IdleState {
     name: String,
