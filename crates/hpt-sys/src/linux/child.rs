@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid},
+    process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, waitid, waitpid},
     termios::tcgetpgrp,
 };
 
@@ -185,21 +185,33 @@ pub fn is_over(child: libc::pid_t) -> Option<bool> {
 /// files in /proc until [`reap`] is called.
 pub fn look_after(child: libc::pid_t) -> io::Result<ChildIs> {
     let process = Pid::from_raw(child).ok_or(io::ErrorKind::InvalidInput)?;
-    let without_waiting = |options: WaitIdOptions| loop {
-        match waitid(WaitId::Pid(process), options | WaitIdOptions::NOHANG) {
-            Err(Errno::INTR) => {}
-            told => break told,
-        }
-    };
-    if let Some(status) = without_waiting(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)? {
+    if let Some(status) = without_waiting(process, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)? {
         let exited = status.exit_status().map(ChildIs::Exited);
         let killed = || status.terminating_signal().map(ChildIs::Killed);
         return exited.or_else(killed).ok_or_else(|| io::ErrorKind::InvalidData.into());
     }
-    let Some(status) = without_waiting(WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED)? else {
-        return Ok(ChildIs::AsBefore);
-    };
-    Ok(status.stopping_signal().map_or(ChildIs::GoingOn, ChildIs::Stopped))
+    stopped_or_continued(process)
+}
+
+/// Returns whether the child was stopped or continued since the preceding call.
+fn stopped_or_continued(process: Pid) -> io::Result<ChildIs> {
+    match without_waiting(process, WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED) {
+        Ok(None) => Ok(ChildIs::AsBefore),
+        Ok(Some(status)) => Ok(status.stopping_signal().map_or(ChildIs::GoingOn, ChildIs::Stopped)),
+        // The child has just ended: without WEXITED, the kernel does not count it as a child any more. The next call
+        // reports its end. wait_consider_task in the kernel's kernel/exit.c.
+        Err(Errno::CHILD) => Ok(ChildIs::GoingOn),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn without_waiting(process: Pid, options: WaitIdOptions) -> Result<Option<WaitIdStatus>, Errno> {
+    loop {
+        match waitid(WaitId::Pid(process), options | WaitIdOptions::NOHANG) {
+            Err(Errno::INTR) => {}
+            told => return told,
+        }
+    }
 }
 
 /// Releases a child that has ended. Returns the CPU time, in user mode and in the kernel, of the child and of those of
@@ -222,7 +234,25 @@ pub fn reap(child: libc::pid_t) -> io::Result<(Duration, Duration)> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_ignored;
+    use std::process::Command;
+
+    use rustix::process::{Pid, WaitIdOptions};
+
+    use super::{ChildIs, is_ignored, look_after, stopped_or_continued, without_waiting};
+
+    #[test]
+    fn a_child_that_ends_between_the_two_questions_is_not_an_error() {
+        let mut child = Command::new("true").spawn().expect("true starts");
+        let number = libc::pid_t::try_from(child.id()).expect("a process number");
+        let process = Pid::from_raw(number).expect("a process number");
+        // Wait until it has ended, without releasing it.
+        while without_waiting(process, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("a child").is_none() {
+            std::thread::yield_now();
+        }
+        assert!(matches!(stopped_or_continued(process), Ok(ChildIs::GoingOn)));
+        assert!(matches!(look_after(number), Ok(ChildIs::Exited(0))));
+        assert!(child.wait().expect("it has ended").success());
+    }
 
     #[test]
     fn a_rust_program_ignores_sigpipe_from_the_start() {
