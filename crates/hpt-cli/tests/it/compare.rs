@@ -237,7 +237,7 @@ fn files_and_numbers_of_runs_that_allow_no_comparison_are_refused() {
 fn documents_of_every_measurement_are_compared() {
     let sides = Sides::new();
     for (line, quantity) in [
-        ("bench --count 200 --source monotonic", "monotonic, single read, p50"),
+        ("bench --count 200 --source monotonic", "single read, p50"),
         ("latency timer -n 20 -c 0 --by hpt", "hpt's Sleeper, p50"),
         ("latency poll -n 20 -c 0", "polling, max"),
         ("latency stall -d 50ms -c 0", "stalls, time lost"),

@@ -26,7 +26,7 @@ fn a_source_that_is_not_available_has_its_reason_once_and_no_note_on_figures() {
     let output = run(&["probe", "arm-counter"]);
     let shown = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     if code(&output) == 0 {
-        skipped!("the source is available");
+        return skipped!("the source is available");
     }
     let reason = shown.split_once("available no: ").expect("a reason").1.split(" kernel ").next().expect("a reason");
     assert_eq!(shown.matches(reason).count(), 1, "{shown}");
