@@ -2,13 +2,14 @@
 
 use hpt_core::Spread;
 use hpt_document::{
+    not_run::NotRun,
     quantiles::Quantiles,
     read_cost::{RepeatedReads, SingleReads},
 };
-use hpt_instrument::measure::{self, ReadCost};
+use hpt_instrument::measure::ReadCost;
 
 use crate::{
-    output::{one_or_many, rounded, rounded_share, short_time},
+    output::{one_or_many, rounded, short_time},
     statistics::known_quantile,
 };
 
@@ -21,7 +22,7 @@ const IN_NOTE: usize = 3;
 const LARGE_MEAN: f64 = 1.25;
 
 /// Returns the results of back-to-back reads for a document. `not_run` describes the time in which they were made.
-pub(crate) fn repeated_reads(cost: &ReadCost, not_run: &measure::NotRun) -> RepeatedReads {
+pub(crate) fn repeated_reads(cost: &ReadCost, not_run: &NotRun) -> RepeatedReads {
     let (p25, p75) = cost.batches.and_then(|batches| batches.quartiles_ns).unzip();
     RepeatedReads {
         reads: cost.calls,
@@ -35,7 +36,7 @@ pub(crate) fn repeated_reads(cost: &ReadCost, not_run: &measure::NotRun) -> Repe
         per_read_min_ns: cost.batches.map(|batches| rounded(batches.min_ns)),
         batches: cost.batches.map_or(0, |batches| batches.batches),
         mean_read_ns: cost.mean_ns().map(rounded),
-        not_run_share: not_run.share().map(rounded_share),
+        not_run_share: not_run.share,
     }
 }
 

@@ -239,7 +239,8 @@ mod tests {
     };
 
     use hpt_core::{Frequency, SourceInfo, TimeSource, testing::ManualSource};
-    use hpt_instrument::measure::{Instruments, NotRun, read_cost};
+    use hpt_document::not_run::NotRun;
+    use hpt_instrument::measure::{Instruments, read_cost};
 
     use super::{Timed, time_of};
     use crate::read_cost::repeated_reads;
@@ -267,7 +268,7 @@ mod tests {
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost =
             read_cost(&Stopped(&clock, AtomicU32::new(0)), instruments, reads, &mut |_| ControlFlow::Continue(()));
-        let not_run = NotRun::new(Duration::from_secs(11), Some(Duration::from_secs(10)), None);
+        let not_run = NotRun { share: Some(0.9091), wall_s: 11.0, ..NotRun::default() };
         Timed { repeated: repeated_reads(&cost, &not_run), cost, stopwatch: "clock".to_owned() }
     }
 

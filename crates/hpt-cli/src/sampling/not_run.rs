@@ -2,23 +2,11 @@
 //! `measure::NotRunWatch` measures it.
 
 use hpt_document::not_run::NotRun;
-use hpt_instrument::measure;
 
-use crate::output::{rounded, rounded_share, short_time};
+use crate::output::short_time;
 
 /// The share of the time above which the time that a thread did not run changes the figures of a measurement.
 pub(super) const NOTICEABLE: f64 = 0.02;
-
-/// Returns the times as a document field.
-pub(crate) fn field_of(times: &measure::NotRun) -> NotRun {
-    NotRun {
-        share: times.share().map(rounded_share),
-        wall_s: rounded(times.wall.as_secs_f64()),
-        stolen_s: times.stolen.map(|stolen| rounded(stolen.as_secs_f64())),
-        throttled: times.throttled.map(|throttled| throttled.times),
-        throttled_s: times.throttled.map(|throttled| rounded(throttled.time.as_secs_f64())),
-    }
-}
 
 /// Returns whether the thread did not run for a share of the time that changes the figures.
 pub(crate) fn is_noticeable(not_run: &NotRun) -> bool {
@@ -114,19 +102,18 @@ pub(crate) fn words<'a>(threads: impl IntoIterator<Item = (Option<usize>, &'a No
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use hpt_document::not_run::NotRun;
-    use hpt_instrument::measure;
 
-    use super::{field_of, is_noticeable, note, note_on_included, words};
+    use super::{is_noticeable, note, note_on_included, words};
+
+    /// Returns the times of a thread that should have run for a second, in milliseconds.
+    fn of(not_run: Option<u32>, stolen: Option<u32>) -> NotRun {
+        let seconds = |ms: u32| f64::from(ms) / 1e3;
+        NotRun { share: not_run.map(seconds), wall_s: 1.0, stolen_s: stolen.map(seconds), ..NotRun::default() }
+    }
 
     #[test]
     fn a_thread_that_did_not_run_is_reported_with_the_cause() {
-        let of = |not_run, stolen| {
-            let ms = |ms: Option<u64>| ms.map(Duration::from_millis);
-            field_of(&measure::NotRun::new(Duration::from_secs(1), ms(not_run), ms(stolen)))
-        };
         let text = |not_run, stolen| note(&of(not_run, stolen), "values are too high");
         assert_eq!(
             text(Some(640), Some(0)).as_deref(),
@@ -169,10 +156,7 @@ mod tests {
 
     #[test]
     fn time_that_the_results_include_is_reported_without_advice_to_repeat() {
-        let of = |not_run, stolen| {
-            let ms = Duration::from_millis;
-            field_of(&measure::NotRun::new(ms(1_000), Some(ms(not_run)), Some(ms(stolen))))
-        };
+        let of = |not_run, stolen| of(Some(not_run), Some(stolen));
         let (little, some, stolen) = (of(19, 0), of(40, 0), of(300, 300));
         let effect = "the latencies above include this time";
         assert_eq!(note_on_included([(Some(0), &little)], effect), None);

@@ -48,7 +48,7 @@ pub use self::{
     instant_source::InstantSource,
     kernel_reads::{KernelCounter, KernelReads, KernelReadsRefused},
     loop_jitter::{LoopJitter, PollLoop},
-    not_run::{NotRun, NotRunWatch},
+    not_run::NotRunWatch,
     read_cost::{Instruments, ReadBatches, ReadCost, read_cost},
     sleep_overshoot::{SleepMethod, SleepOvershoot, SleepsSoFar, sleep_overshoot},
     stall::{

@@ -7,7 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_sys::host::{Host, Throttled, stolen_hundredths, waited_ns};
+use hpt_document::{
+    not_run::NotRun,
+    round::{rounded, rounded_share},
+};
+use hpt_sys::host::{Host, stolen_hundredths, waited_ns};
 
 use super::{
     cpu_counters::{HUNDREDTH_NS, STATISTICS, WAITS},
@@ -15,46 +19,6 @@ use super::{
     open_file::read,
     throttling::Throttling,
 };
-
-/// The time that a thread needed its CPU, but did not get it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NotRun {
-    /// The elapsed time.
-    pub wall: Duration,
-    /// The part of `wall` during which the thread was ready to run, but did not run, including `stolen`; `None` if the
-    /// kernel does not report it. For a thread that never blocks, it also contains the time of interrupts if the kernel
-    /// accounts for interrupts separately.
-    pub not_run: Option<Duration>,
-    /// The time during which the hypervisor did not run the thread's CPU although the CPU had work, with a granularity
-    /// of 10 ms; `None` if the thread is not pinned, or if the kernel does not report it.
-    pub stolen: Option<Duration>,
-    /// How often the CPU quota of the thread's control group was used up, and for how long it paused the threads of the
-    /// group; `None` if the kernel does not report it, or if a group above may have a quota.
-    pub throttled: Option<Throttled>,
-}
-
-impl NotRun {
-    /// Creates a value with these times.
-    #[must_use]
-    pub const fn new(wall: Duration, not_run: Option<Duration>, stolen: Option<Duration>) -> Self {
-        Self { wall, not_run, stolen, throttled: None }
-    }
-
-    /// Adds how often the quota was used up.
-    #[must_use]
-    pub const fn with_throttled(self, throttled: Throttled) -> Self {
-        Self { throttled: Some(throttled), ..self }
-    }
-
-    /// Returns the part of the elapsed time during which the thread did not run although it was ready, from 0 to 1;
-    /// `None` if it is not known or if no time has elapsed.
-    #[must_use]
-    pub fn share(&self) -> Option<f64> {
-        let wall = self.wall.as_secs_f64();
-        self.not_run.filter(|_| wall > 0.0).map(|not_run| (not_run.as_secs_f64() / wall).min(1.0))
-    }
-}
 
 /// Measures the time that the calling thread does not run although it is ready.
 #[derive(Debug)]
@@ -116,17 +80,30 @@ impl NotRunWatch {
         self.begun = Instant::now();
     }
 
-    /// Returns the times since the start. Call it on the same thread as the constructor.
+    /// Returns the times since the start. The share is unknown if the kernel does not report the waiting time, or if no
+    /// time has elapsed. Call it on the same thread as the constructor.
     pub fn read(&mut self) -> NotRun {
         // Reading the files takes time that does not count.
         let wall = self.begun.elapsed();
+        self.read_over(wall)
+    }
+
+    /// Returns the times since the start, as parts of `wall`: the time after a sleep that does not count.
+    pub fn read_over(&mut self, wall: Duration) -> NotRun {
         let used = Duration::from_nanos(cpu_time_ns().saturating_sub(self.used_before_ns));
         let now = self.counted();
         let since = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));
         let waited = since(now.waited, self.before.waited);
         let stolen = since(now.stolen, self.before.stolen);
         let throttled = self.throttling.since(&mut self.buffer);
-        NotRun { throttled, ..not_run(wall, self.spins.then_some(used), waited, stolen) }
+        let seconds = |time: Duration| rounded(time.as_secs_f64());
+        NotRun {
+            share: share(not_run(wall, self.spins.then_some(used), waited, stolen), wall).map(rounded_share),
+            wall_s: seconds(wall),
+            stolen_s: stolen.map(seconds),
+            throttled: throttled.map(|throttled| throttled.times),
+            throttled_s: throttled.map(|throttled| seconds(throttled.time)),
+        }
     }
 
     fn counted(&mut self) -> Counted {
@@ -141,20 +118,30 @@ impl NotRunWatch {
     }
 }
 
-/// Combines the times of a measurement. `used` is the CPU time of a thread that spins; such a thread did not run during
-/// the rest of the elapsed time. For a thread that blocks, that rest also contains the time during which it waited for
-/// an event, so the kernel's own count is used.
-fn not_run(wall: Duration, used: Option<Duration>, waited: Option<Duration>, stolen: Option<Duration>) -> NotRun {
+/// Returns the time for which a thread did not run although it was ready. `used` is the CPU time of a thread that spins;
+/// such a thread did not run during the rest of the elapsed time. For a thread that blocks, that rest also contains the
+/// time during which it waited for an event, so the kernel's own count is used.
+fn not_run(
+    wall: Duration,
+    used: Option<Duration>,
+    waited: Option<Duration>,
+    stolen: Option<Duration>,
+) -> Option<Duration> {
     let unused = used.map(|used| wall.saturating_sub(used).max(stolen.unwrap_or_default()));
     let counted = waited.map(|waited| waited + stolen.unwrap_or_default());
-    NotRun::new(wall, unused.or(counted).map(|time| time.min(wall)), stolen)
+    unused.or(counted).map(|time| time.min(wall))
+}
+
+/// Returns this part of the elapsed time, from 0 to 1.
+fn share(part: Option<Duration>, wall: Duration) -> Option<f64> {
+    part.filter(|_| !wall.is_zero()).map(|part| (part.as_secs_f64() / wall.as_secs_f64()).min(1.0))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{NotRun, NotRunWatch, not_run};
+    use super::{NotRunWatch, not_run, share};
     use hpt_sys::host::Host;
 
     const fn ms(ms: u64) -> Duration {
@@ -163,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_spinning_thread_did_not_run_for_the_rest_of_the_time() {
-        let of = |used, waited, stolen| not_run(ms(100), used, waited, stolen).not_run;
+        let of = |used, waited, stolen| not_run(ms(100), used, waited, stolen);
         assert_eq!(of(Some(ms(36)), Some(ms(60)), None), Some(ms(64)));
         // A kernel that does not subtract steal time from the time of a thread reports it only for the CPU.
         assert_eq!(of(Some(ms(100)), Some(ms(0)), Some(ms(30))), Some(ms(30)));
@@ -171,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_blocking_thread_did_not_run_while_it_was_ready() {
-        let of = |waited, stolen| not_run(ms(100), None, waited, stolen).not_run;
+        let of = |waited, stolen| not_run(ms(100), None, waited, stolen);
         assert_eq!(of(Some(ms(20)), Some(ms(30))), Some(ms(50)));
         assert_eq!(of(Some(ms(20)), None), Some(ms(20)));
         assert_eq!(of(Some(ms(90)), Some(ms(30))), Some(ms(100)), "never more than the elapsed time");
@@ -180,9 +167,9 @@ mod tests {
 
     #[test]
     fn a_share_is_between_0_and_1_and_unknown_without_time() {
-        let share = |not_run| NotRun::new(ms(100), not_run, None).share();
-        assert_eq!((share(Some(ms(50))), share(Some(ms(200))), share(None)), (Some(0.5), Some(1.0), None));
-        assert_eq!(NotRun::new(Duration::ZERO, Some(Duration::ZERO), None).share(), None);
+        let of = |not_run| share(not_run, ms(100));
+        assert_eq!((of(Some(ms(50))), of(Some(ms(200))), of(None)), (Some(0.5), Some(1.0), None));
+        assert_eq!(share(Some(Duration::ZERO), Duration::ZERO), None);
     }
 
     #[test]
@@ -190,7 +177,8 @@ mod tests {
         let mut watch = NotRunWatch::of_spinning_thread(&Host::live(), None);
         std::thread::sleep(ms(50));
         let slept = watch.read();
-        assert!(slept.not_run >= Some(ms(40)), "to a thread that should spin, sleep is lost time: {slept:?}");
+        let not_run_s = slept.share.map(|share| share * slept.wall_s);
+        assert!(not_run_s >= Some(0.04), "to a thread that should spin, sleep is lost time: {slept:?}");
         let begun = watch.begun;
         watch.restart();
         assert!(watch.begun > begun, "the time until the restart is not counted");

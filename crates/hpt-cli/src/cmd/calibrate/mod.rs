@@ -122,7 +122,7 @@ fn measure(arguments: &CalibrateArguments, context: &Context) -> Result<Document
             context.check()
         })
     };
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     let stayed = parts.end("all of them");
     // A thread that is not pinned, or whose CPU went offline, may have run on several CPUs.
     if pinned.is_none() || !stayed {

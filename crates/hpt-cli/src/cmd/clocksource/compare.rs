@@ -14,7 +14,7 @@ use crate::{
     exit::Failure,
     kernel_clocksources::{ClockReads, Comparison},
     output::{Answer, Document, progress::Progress},
-    sampling::{cpu_absences::Parts, not_run},
+    sampling::cpu_absences::Parts,
 };
 
 pub(super) const COMPARE_EXAMPLES: &str = "  \
@@ -51,7 +51,7 @@ pub(super) fn compare_all(arguments: &ClocksourceCompareArguments, context: &Con
         progress.name(name);
         progress.at(done);
     })?;
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     drop(progress);
     parts.end("all of them");
     let warnings = compared.warnings;

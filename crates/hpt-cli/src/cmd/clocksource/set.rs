@@ -17,7 +17,7 @@ use crate::{
     exit::{Failure, causes},
     kernel_clocksources::{ClockReadTiming, ClockReads, Sources, begin, did_not_stay, offered, sources},
     output::{Answer, Document, progress::Progress},
-    sampling::{cpu_absences::Parts, not_run},
+    sampling::cpu_absences::Parts,
 };
 
 pub(super) const SET_EXAMPLES: &str = "  \
@@ -86,7 +86,7 @@ pub(super) fn set_one(arguments: &SetArguments, context: &Context) -> Result<Doc
             }
         }
     }
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     drop(progress);
     parts.end("all of them");
     notes.extend(disturbances(&not_run, &results));

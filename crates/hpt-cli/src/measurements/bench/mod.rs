@@ -16,7 +16,7 @@ use hpt_document::{
     not_run::NotRun,
     warm_up::DiscardedSamples,
 };
-use hpt_instrument::measure::{self, Instruments, NotRunWatch, ReadCost, read_cost};
+use hpt_instrument::measure::{Instruments, NotRunWatch, ReadCost, read_cost};
 use hpt_realtime::Pinned;
 
 use self::terminal::{name, page};
@@ -159,7 +159,7 @@ fn run_once(arguments: &BenchArguments, context: &Context) -> Result<Finished<Be
         rows.push(row(source, wall.as_dyn(), timer, (&cost, &not_run)));
         parts.end(source.info().id.as_str());
     }
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     let observed = observers.end(None);
     drop(progress);
     let data = asked.data(rows, &cut_short, (&parts, not_run, Vec::new()));
@@ -283,7 +283,7 @@ fn row(
     source: &dyn TimeSource,
     wall: &dyn TimeSource,
     stopwatch: (&dyn TimeSource, Frequency),
-    (cost, not_run): (&ReadCost, &measure::NotRun),
+    (cost, not_run): (&ReadCost, &NotRun),
 ) -> BenchRow {
     let info = source.info();
     let (stopwatch, stopwatch_frequency) = stopwatch;
@@ -346,19 +346,16 @@ mod tests {
         source::{Nominal, Scope, StatedBy},
         testing::ManualSource,
     };
-    use hpt_instrument::measure::{NotRun, ReadBatches, ReadCost};
+    use hpt_instrument::measure::{ReadBatches, ReadCost};
 
     use hpt_document::{
         bench::{BenchDocument, FrequencyOrigin},
+        not_run::NotRun,
         warm_up::DiscardedSamples,
     };
 
     use super::{compare, page, row};
-    use crate::{
-        golden,
-        output::Document,
-        sampling::{conditions, not_run},
-    };
+    use crate::{golden, output::Document, sampling::conditions};
 
     fn cost(per_call_ns: u64) -> ReadCost {
         let total = Duration::from_nanos(per_call_ns * 1_000_000);
@@ -395,7 +392,7 @@ mod tests {
     fn a_run_is_printed_exactly() {
         // Three sources with given values. Only the simulated granularity is measured here.
         let wall = ManualSource::new("wall").stepping_by(1_000);
-        let not_run = NotRun::new(Duration::from_millis(500), Some(Duration::from_millis(5)), None);
+        let not_run = NotRun { share: Some(0.01), wall_s: 0.5, ..NotRun::default() };
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
             .into_iter()
             .map(|(name, per_call_ns, step)| {
@@ -416,7 +413,7 @@ mod tests {
             warm_up: DiscardedSamples::default(),
             interrupted: true,
             cpu_absences: Vec::new(),
-            not_run: not_run::field_of(&not_run),
+            not_run,
             conditions: conditions::tests::example(),
             limits: Vec::new(),
             results: rows,

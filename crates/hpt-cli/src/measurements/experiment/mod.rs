@@ -163,7 +163,7 @@ pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<
         reached: Vec::new(),
     };
     let (made, rows): (Vec<_>, Vec<_>) = plans.iter().map(|(experiment, plan)| course.make(experiment, plan)).unzip();
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     let Course { progress, presence, reached, .. } = course;
     drop(progress);
     let presence = presence.notes();
@@ -274,7 +274,7 @@ impl Course<'_> {
         };
         self.watch.restart();
         let outcome = (planned.part.measure)(&run);
-        let share = not_run::field_of(&self.watch.read()).share;
+        let share = self.watch.read().share;
         self.presence.end(format!("{} {}", experiment.name, planned.part.name));
         match outcome {
             Err(failure) => Found { failed: Some(in_one_line(&failure)), ..of_before(ExperimentPartState::Failed) },

@@ -235,7 +235,7 @@ pub(crate) fn run(arguments: &PairsArguments, context: &Context) -> Result<Docum
             measured.extend(row(&id, rate, waits, &differences).map(|row| (row, differences)));
         }
     }
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     let observed = observers.end(None);
     drop(progress);
     drop(lines);

@@ -85,7 +85,7 @@ fn survey(host: &Host, notes: Vec<String>) -> ProbeDocument {
     let reference = PosixClock::open(host, PosixId::MonotonicRaw);
     let examined: Vec<(Candidate, Option<Granularity>)> =
         source::probe(host).into_iter().map(|report| examine(host, report, reference.as_ref().ok())).collect();
-    let not_run = not_run.as_mut().map(|watch| not_run::field_of(&watch.read()));
+    let not_run = not_run.as_mut().map(NotRunWatch::read);
     let notes = not_run.iter().filter_map(|not_run| not_run::note(not_run, AFFECTED)).chain(notes).collect();
     let selection = select(examined.iter().map(|(candidate, _)| candidate.clone()));
     let sources: Vec<ProbeRow> = examined

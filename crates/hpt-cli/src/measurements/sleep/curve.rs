@@ -141,7 +141,7 @@ pub(super) fn run(asked: &CurveRequest<'_>, context: &Context) -> Result<Documen
         refused.extend(refusals(&overshoots));
         rows.extend(rows_of(duration, &labels, &overshoots, |place| ways[place].report()));
     }
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     let conditions = conditions.end();
     drop(progress);
     refused.dedup();

@@ -225,7 +225,7 @@ fn run_once(arguments: &SleepArguments, context: &Context) -> Result<Finished<Sl
         refused.extend(curve::refusals(&overshoots));
         rows.extend(rows_of(duration, &overshoots, Some(&sleeper.report())));
     }
-    let not_run = not_run::field_of(&watch.read());
+    let not_run = watch.read();
     drop(feed);
     let observed = observers.end(Some(&asked.settings));
     drop(progress);

@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &WatchArguments, context: &Context) -> Result<Docum
     course.expect_beside_counter();
     let mut ran = NotRunWatch::of_blocking_thread(&context.host, cpu);
     while course.interval()? {}
-    Ok(course.end(not_run::field_of(&ran.read()), notes))
+    Ok(course.end(ran.read(), notes))
 }
 
 /// The course of a watch.

@@ -296,7 +296,7 @@ impl Probe for EdgeProbe<'_> {
         // The thread blocks between edges, even if it busy-waits for the edge itself.
         let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
         let EdgeReport { counts, error, .. } = self.take_samples(&thread, presence.as_mut())?;
-        outcome.not_run = not_run::field_of(&watch.read());
+        outcome.not_run = watch.read();
         outcome.absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
         outcome.counts = counts;
         outcome.warnings = held.end();

@@ -559,7 +559,7 @@ impl MeasuringThread<'_> {
         shared.begin(began);
         let watch = StallWatch::new(polled.source, polled.rate).with_threshold(polled.above);
         let watched = watch.with_check(check).with_counters(deltas).run(each);
-        outcome.not_run = not_run::field_of(&not_run.read());
+        outcome.not_run = not_run.read();
         drop((lines, lengths));
         // Publish the final counts of this thread now, because other threads may continue for a long time.
         self.copy.publish(&outcome, presence.as_ref(), began.elapsed(), u64::MAX);

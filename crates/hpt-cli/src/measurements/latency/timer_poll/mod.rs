@@ -398,12 +398,9 @@ impl Probe for WakeProbe<'_> {
             (_, None) => NotRunWatch::of_blocking_thread(&context.host, counts.cpu),
         };
         self.take_samples(counts, &thread, presence.as_mut())?;
-        let mut times = watch.read();
-        if at.is_some() {
-            times.wall = thread.shared.elapsed();
-        }
+        let not_run = if at.is_some() { watch.read_over(thread.shared.elapsed()) } else { watch.read() };
         outcome.absences = presence.as_ref().map_or_else(Vec::new, cpu_absences::all_of);
-        outcome.not_run = not_run::field_of(&times);
+        outcome.not_run = not_run;
         Ok(outcome)
     }
 
