@@ -154,7 +154,7 @@ fn judge_plain(board: &Board, probe: &Judged<'_, ProbeDocument>) {
     }
     probe.holds("an unprivileged user cannot read the ACPI timer, and a fix is reported", |it| {
         source(it, "acpi-pm")
-            .is_some_and(|row| refused(row, "no-permission") && because(row, "FACP") && row.fix.is_some())
+            .is_some_and(|row| refused(row, "no-permission") && because(row, "/proc/ioports") && row.fix.is_some())
     });
     probe.holds("an unprivileged user cannot read perf-time, and a fix is reported", |it| {
         source(it, "perf-time").is_some_and(|row| refused(row, "no-permission") && helps(row, "perf_event_paranoid=2"))
