@@ -1,5 +1,5 @@
 //! The command line: the subcommands and the global options. This module only parses the command line. Only `main`
-//! uses the module, because each subcommand defines its own arguments.
+//! uses the module, and the tests of `usage_error`, because each subcommand defines its own arguments.
 
 use std::ffi::OsString;
 

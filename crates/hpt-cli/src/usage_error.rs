@@ -171,7 +171,7 @@ mod tests {
     fn a_missing_command_or_value_is_named() {
         for line in ["hpt latency", "hpt latency --json"] {
             let text = of(line);
-            assert!(text.starts_with("error: command missing: timer, poll, stall, pairs, gpio or edges\n"), "{text}");
+            assert!(text.starts_with("error: command missing: timer, poll, stall, "), "{text}");
             assert!(text.contains("Usage: hpt latency "), "{text}");
         }
         for option in ["--fifo", "--rr"] {

@@ -1,5 +1,5 @@
-//! Times during which a pinned thread did not run on its CPU, as document fields and as text. `realtime::PinWatch`
-//! detects them.
+//! Times during which a pinned thread did not run on its CPU, as document fields and as text. `PinWatch` of
+//! hpt-realtime detects them.
 
 use hpt_core::Instant;
 use hpt_document::cpu_absence::CpuAbsence;

@@ -9,7 +9,8 @@ use std::{
 use serde_json::Value;
 
 use crate::support::{
-    at_a_terminal::AtATerminal, code, host, hpt, is_root, json, run, runner, stderr, stdout, unsafe_calls::send, words,
+    at_a_terminal::AtATerminal, code, commands, host, hpt, is_root, json, run, runner, stderr, stdout,
+    unsafe_calls::send, words,
 };
 
 /// The measuring commands, each with a run that does not end by itself in this test. Only the doctor
@@ -29,22 +30,6 @@ const MEASURING: [&[&str]; 13] = [
     &["experiment", "pairs"],
     &["doctor", "--measure"],
 ];
-
-/// The help texts of all commands, by their arguments.
-fn commands() -> Vec<Vec<&'static str>> {
-    let names = "doctor report probe read bench calibrate sleep latency watch run clocksource restore experiment capture check schema completions manual";
-    let under = [
-        ["latency", "timer"],
-        ["latency", "poll"],
-        ["latency", "stall"],
-        ["latency", "gpio"],
-        ["latency", "pairs"],
-        ["latency", "edges"],
-        ["clocksource", "set"],
-        ["clocksource", "compare"],
-    ];
-    names.split(' ').map(|name| vec![name]).chain(under.map(|words| words.to_vec())).collect()
-}
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of cases")]
@@ -261,8 +246,8 @@ fn back_to_back_pairs_end_at_once() {
 
 #[test]
 fn the_short_help_of_every_command_fits_a_terminal() {
-    for words in commands() {
-        let output = run(&[&words[..], &["-h"]].concat());
+    for words in commands().iter().filter(|words| !words.is_empty()) {
+        let output = run(&[&words.iter().map(String::as_str).collect::<Vec<_>>()[..], &["-h"]].concat());
         let text = stdout(&output);
         assert_eq!(code(&output), 0, "{words:?}");
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -276,18 +261,6 @@ fn the_short_help_of_every_command_fits_a_terminal() {
     let text = stdout(&overview);
     assert!(text.contains("\n  hpt latency timer  measure"), "a command stands apart from its explanation: {text}");
     assert!(text.lines().count() <= 24 && text.contains("hpt doctor"), "{text}");
-}
-
-#[test]
-fn the_long_help_of_every_command_has_its_exit_codes() {
-    for words in commands() {
-        let text = stdout(&run(&[&words[..], &["--help"]].concat()));
-        assert!(text.contains("Exit codes:\n"), "{words:?}");
-        let headings =
-            ["Scheduling:", "System-wide (restored afterwards):", "Output:"].map(|heading| text.find(heading));
-        // Each option is under the heading of its own list.
-        assert!(!text.contains("What it runs by"), "{words:?}: {headings:?}");
-    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::{code, host, hosts, json, run, stdout};
+use crate::support::{code, commands, host, hosts, json, run, stdout};
 
 /// The captured machines whose pages of `hpt probe` are stored: a virtual machine, a PC and a Raspberry Pi. The table of
 /// all machines has the facts of the others.
@@ -180,17 +180,9 @@ fn one_captured_machine_as_json() {
 
 #[test]
 fn help_is_complete() {
-    // There is a manual page for each command.
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    assert_eq!(code(&run(&["manual", folder.path().to_str().expect("UTF-8")])), 0);
-    let pages = std::fs::read_dir(folder.path()).expect("pages").map(|entry| entry.expect("a page").file_name());
-    let mut names: Vec<String> = pages.map(|name| name.into_string().expect("UTF-8")).collect();
-    names.sort_unstable();
-    assert!(names.len() > 25, "{names:?}");
-    for page in names {
-        let name = page.trim_end_matches(".1").replacen("hpt", "help", 1);
-        let words = name.split('-').skip(1).chain(["--help"]).collect::<Vec<_>>();
-        let output = run(&words);
+    for words in commands() {
+        let name = [&["help".to_owned()], &words[..]].concat().join("-");
+        let output = run(&words.iter().map(String::as_str).chain(["--help"]).collect::<Vec<_>>());
         assert_eq!(code(&output), 0);
         let text = stdout(&output);
         for promised in ["Exit codes:", "Examples:"] {

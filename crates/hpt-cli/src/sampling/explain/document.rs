@@ -11,7 +11,7 @@ use hpt_instrument::trace::{CauseTotal, Explained, Part, TraceError, TraceReport
 use super::fix::{Fixes, MeasuredThread};
 use crate::{exit::causes, output::rounded_share};
 
-/// The latency from which on a sample counts toward the causes, in nanoseconds: the default of hpt-core.
+/// The latency from which on a sample counts toward the causes, in nanoseconds: the default of hpt-instrument.
 const THRESHOLD_NS: u64 = 20_000;
 
 /// Returns the fields of a run whose trace could not be recorded.

@@ -1,4 +1,4 @@
-//! The option `--explain`, and the recording that it requests. Explains nothing itself: hpt-core does.
+//! The option `--explain`, and the recording that it requests. Explains nothing itself: hpt-instrument does.
 
 use clap::Args;
 use hpt_document::explain::Explanation;

@@ -1,7 +1,9 @@
 //! The quantities that can have a limit, and the parser of a limit.
 
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+use hpt_document::quantiles::{self, LatencyList, QuantileList, SingleReadList, SleepList};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     arguments::{duration_in, is_bare_number, whole_count},
@@ -20,9 +22,20 @@ const DECIMALS: usize = 6;
 pub(crate) struct Quantile(u64);
 
 impl Quantile {
-    /// The quantiles that every distribution of hpt has, in ascending order.
-    pub(crate) const USUAL: [Self; 5] =
-        [Self(50_000_000), Self(99_000_000), Self(99_900_000), Self(99_990_000), Self(99_999_000)];
+    /// Returns the quantiles of wake-ups, in ascending order.
+    pub(crate) fn usual() -> impl DoubleEndedIterator<Item = Self> {
+        LatencyList::LIST.iter().map(Self::of)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share from 0 to 1"
+    )]
+    fn of(quantile: &quantiles::Quantile) -> Self {
+        Self((quantile.share * WHOLE as f64).round() as u64)
+    }
 
     /// Parses the number in `p99.9`.
     fn parse(percent: &str) -> Option<Self> {
@@ -95,24 +108,25 @@ impl Quantity {
 /// The quantities that a command has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
-    /// Whether the command has every quantile, or only p50, p99 and p99.9.
-    every_quantile: bool,
+    /// The quantiles that the command has; `None` if it has every one.
+    quantiles: Option<&'static [quantiles::Quantile]>,
     others: &'static [Quantity],
 }
 
 impl Accepted {
     pub(crate) const LATENCY: Self =
-        Self { every_quantile: true, others: &[Quantity::Mean, Quantity::Max, Quantity::Missed] };
-    pub(crate) const STALL: Self =
-        Self { every_quantile: true, others: &[Quantity::Mean, Quantity::Max, Quantity::Stalls] };
-    pub(crate) const PAIRS: Self = Self { every_quantile: true, others: &[Quantity::Mean, Quantity::Max] };
-    pub(crate) const SLEEP: Self = Self { every_quantile: false, others: &[Quantity::Mean, Quantity::Max] };
+        Self { quantiles: None, others: &[Quantity::Mean, Quantity::Max, Quantity::Missed] };
+    pub(crate) const STALL: Self = Self { quantiles: None, others: &[Quantity::Mean, Quantity::Max, Quantity::Stalls] };
+    pub(crate) const PAIRS: Self = Self { quantiles: None, others: &[Quantity::Mean, Quantity::Max] };
+    pub(crate) const SLEEP: Self = Self { quantiles: Some(SleepList::LIST), others: &[Quantity::Mean, Quantity::Max] };
     pub(crate) const BENCH: Self =
-        Self { every_quantile: false, others: &[Quantity::Read, Quantity::Mean, Quantity::Max] };
+        Self { quantiles: Some(SingleReadList::LIST), others: &[Quantity::Read, Quantity::Mean, Quantity::Max] };
 
     fn has(self, quantity: Quantity) -> bool {
         match quantity {
-            Quantity::Quantile(quantile) => self.every_quantile || Quantile::USUAL[..3].contains(&quantile),
+            Quantity::Quantile(quantile) => {
+                self.quantiles.is_none_or(|list| list.iter().any(|one| Quantile::of(one) == quantile))
+            }
             other => self.others.contains(&other),
         }
     }
@@ -123,9 +137,9 @@ impl Accepted {
 
     /// Lists the quantities for a message.
     fn words(self) -> String {
-        let quantiles = if self.every_quantile { "p50 to p99.999999" } else { "p50, p99, p99.9" };
-        let names = self.others.iter().map(|quantity| quantity.name());
-        let mut names: Vec<String> = [quantiles.to_owned()].into_iter().chain(names).collect();
+        let quantiles = self.quantiles.map(|list| list.iter().map(|one| one.name.to_owned()).collect());
+        let mut names: Vec<String> = quantiles.unwrap_or_else(|| vec!["p50 to p99.999999".to_owned()]);
+        names.extend(self.others.iter().map(|quantity| quantity.name()));
         let last = names.pop().unwrap_or_default();
         format!("{} or {last}", names.join(", "))
     }
@@ -193,7 +207,7 @@ mod tests {
         assert_eq!((of("mean=1ms").quantity, of("missed=0").most), (Quantity::Mean, Most::Count(0)));
         let limit = of("p99.9=50us");
         assert_eq!((limit.text.as_str(), limit.most), ("p99.9=50us", Most::Nanos(50_000)));
-        assert_eq!(limit.quantity, Quantity::Quantile(Quantile::USUAL[2]));
+        assert_eq!(limit.quantity.name(), "p99.9");
         assert_eq!(Limit::parse("read=30ns", Accepted::BENCH).map(|limit| limit.quantity), Ok(Quantity::Read));
         assert_eq!(Limit::parse("stalls=1e3", Accepted::STALL).map(|limit| limit.most), Ok(Most::Count(1_000)));
     }

@@ -105,7 +105,7 @@ fn above_by_quantiles(samples: u64, limit_ns: u64, nanos: &dyn Fn(Quantity) -> O
     if !is_above(Quantity::Max) {
         return Above::Exactly(0);
     }
-    let lowest = Quantile::USUAL.into_iter().find(|&quantile| is_above(Quantity::Quantile(quantile)));
+    let lowest = Quantile::usual().find(|&quantile| is_above(Quantity::Quantile(quantile)));
     let share = lowest.map_or(0.0, |quantile| 1.0 - quantile.part());
     match (samples as f64 * share).floor() as u64 {
         _ if samples == 1 => Above::Exactly(1),
@@ -245,7 +245,7 @@ fn in_words(above: Above, row: &LimitedRow<'_>) -> String {
 fn with_too_few_samples(limit: &Limit, quantile: Quantile, row: &LimitedRow<'_>) -> Verdict {
     let name = limit.quantity.name();
     let takes = format!("{name} needs {} samples, and there are {}", quantile.least_samples(), row.samples);
-    let lower = Quantile::USUAL.into_iter().filter(|&lower| lower < quantile && lower.least_samples() <= row.samples);
+    let lower = Quantile::usual().filter(|&lower| lower < quantile && lower.least_samples() <= row.samples);
     let exceeded = lower.rev().find_map(|lower| {
         let seen = (row.seen)(Quantity::Quantile(lower)).ok()?;
         (!is_within(&seen, limit.most)).then_some((lower, seen))

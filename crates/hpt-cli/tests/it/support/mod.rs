@@ -253,3 +253,19 @@ pub(crate) fn docs(page: &str) -> PathBuf {
 pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
+
+/// Returns the words of each command, beginning with those of `hpt` itself, which are none. There is a manual page for
+/// each command.
+pub(crate) fn commands() -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    assert_eq!(code(&run(&["manual", folder.path().to_str().expect("UTF-8")])), 0);
+    let pages = std::fs::read_dir(folder.path()).expect("pages").map(|entry| entry.expect("a page").file_name());
+    let words = pages.map(|page| {
+        let page = page.into_string().expect("UTF-8");
+        page.trim_end_matches(".1").split('-').skip(1).map(str::to_owned).collect()
+    });
+    let mut commands: Vec<Vec<String>> = words.collect();
+    commands.sort_unstable();
+    assert!(commands.len() > 25, "{commands:?}");
+    commands
+}

@@ -22,7 +22,7 @@ const ERRORS: [f64; 2] = [0.05, 0.001];
 /// Returns the intervals of the quantiles with enough samples.
 fn intervals(latencies: &Latencies, time_series: &TimeSeries) -> Vec<QuantileInterval> {
     let samples = latencies.histogram().samples();
-    let known = Quantile::USUAL.into_iter().filter(|quantile| samples >= quantile.least_samples());
+    let known = Quantile::usual().filter(|quantile| samples >= quantile.least_samples());
     let both = known.flat_map(|quantile| ERRORS.map(|error| (quantile, error)));
     let interval = |(quantile, error): (Quantile, f64)| {
         let ends = time_series.interval_of(quantile.part(), error);
