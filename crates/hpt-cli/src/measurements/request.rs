@@ -33,11 +33,11 @@ struct Line {
     #[command(flatten)]
     printed: Printed,
     #[command(subcommand)]
-    requested: Requested,
+    requested: RequestedCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Requested {
+enum RequestedCommand {
     #[command(flatten)]
     Measurement(Box<Measurement>),
     Doctor(ExaminationArguments),
@@ -60,8 +60,8 @@ impl Request {
             return Err(format!("a step writes no files, so it has no --{option}"));
         }
         let measurement = match requested {
-            Requested::Measurement(measurement) => measurement,
-            Requested::Doctor(arguments) => Box::new(Measurement::Doctor(arguments)),
+            RequestedCommand::Measurement(measurement) => measurement,
+            RequestedCommand::Doctor(arguments) => Box::new(Measurement::Doctor(arguments)),
         };
         Ok(Self { measurement, line: format!("hpt {}", words.join(" ")) })
     }

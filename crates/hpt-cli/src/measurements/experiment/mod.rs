@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<
     let expected: Duration = plans.iter().flat_map(|(_, parts)| parts).map(Planned::expected).sum();
     let warnings = RefCell::new(warnings);
     let mut watch = NotRunWatch::of_blocking_thread(&context.host, held.cpu());
-    let mut course = Course {
+    let mut course = ExperimentCourse {
         context,
         ways: &ways,
         kept: &kept,
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &ExperimentArguments, context: &Context) -> Result<
     };
     let (made, rows): (Vec<_>, Vec<_>) = plans.iter().map(|(experiment, plan)| course.make(experiment, plan)).unzip();
     let not_run = watch.read();
-    let Course { progress, presence, reached, .. } = course;
+    let ExperimentCourse { progress, presence, reached, .. } = course;
     drop(progress);
     let presence = presence.notes();
     let mut warnings = warnings.into_inner();
@@ -197,7 +197,7 @@ fn preflight(
 }
 
 /// The course of a run of several experiments.
-struct Course<'a> {
+struct ExperimentCourse<'a> {
     context: &'a Context,
     ways: &'a RunOptions,
     kept: &'a SavedParts,
@@ -214,13 +214,13 @@ struct Course<'a> {
 }
 
 /// The result of a part of an experiment.
-struct Found {
+struct PartOutcome {
     state: ExperimentPartState,
     figures: Vec<Measured>,
     failed: Option<String>,
 }
 
-impl Course<'_> {
+impl ExperimentCourse<'_> {
     /// Makes an experiment. The results of other parts are kept even if one fails.
     fn make(
         &mut self,
@@ -242,9 +242,9 @@ impl Course<'_> {
     }
 
     /// Measures a part, as far as an earlier run has not.
-    fn part(&mut self, experiment: &'static Experiment, planned: &Planned<'_>) -> Found {
+    fn part(&mut self, experiment: &'static Experiment, planned: &Planned<'_>) -> PartOutcome {
         let before = planned.before.as_ref().map_or(&[][..], |before| &before.figures);
-        let of_before = |state| Found { state, figures: before.to_vec(), failed: None };
+        let of_before = |state| PartOutcome { state, figures: before.to_vec(), failed: None };
         if planned.left() == 0 {
             return of_before(ExperimentPartState::Resumed);
         }
@@ -277,7 +277,9 @@ impl Course<'_> {
         let share = self.watch.read().share;
         self.presence.end(format!("{} {}", experiment.name, planned.part.name));
         match outcome {
-            Err(failure) => Found { failed: Some(in_one_line(&failure)), ..of_before(ExperimentPartState::Failed) },
+            Err(failure) => {
+                PartOutcome { failed: Some(in_one_line(&failure)), ..of_before(ExperimentPartState::Failed) }
+            }
             Ok(found) => {
                 let figures: Vec<_> = found.into_iter().map(|figure| figure.or_not_run_for(share)).collect();
                 let state = if self.context.interrupted() {
@@ -286,7 +288,7 @@ impl Course<'_> {
                     keep(planned.count, figures.clone());
                     ExperimentPartState::Measured
                 };
-                Found { state, figures, failed: None }
+                PartOutcome { state, figures, failed: None }
             }
         }
     }

@@ -24,7 +24,7 @@ use self::{
         Turns, common_counters, fit_for_reference, hand_over, has_a_counter_on_each_core, sources, with_expectations,
     },
     terminal::{print_interval, summary_page},
-    totals::{Seen, Totals, Watched},
+    totals::{SeenInInterval, Totals, Watched},
 };
 use crate::{
     arguments::{Codes, CpuChoice, after_help, apart, cpu_choice, interval, parts_per_million, window},
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &WatchArguments, context: &Context) -> Result<Docum
     let counter = machine.counter(context);
     let expectations: Vec<_> = expected.iter().map(|expected| expected.beside(counter)).collect();
     let watched = Watched { reference: arguments.reference.clone(), limits: arguments.limits(), cpu };
-    let mut course = Course {
+    let mut course = WatchCourse {
         arguments,
         context,
         reference: reference.as_dyn(),
@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &WatchArguments, context: &Context) -> Result<Docum
 }
 
 /// The course of a watch.
-struct Course<'a> {
+struct WatchCourse<'a> {
     arguments: &'a WatchArguments,
     context: &'a Context,
     reference: &'a dyn TimeSource,
@@ -171,7 +171,7 @@ struct Course<'a> {
     screen: Option<Screen>,
 }
 
-impl Course<'_> {
+impl WatchCourse<'_> {
     /// Tells the watch how the sources depend on the counter of the kernel's clock.
     fn expect_beside_counter(&mut self) {
         let counter = self.machine.counter(self.context);
@@ -202,7 +202,8 @@ impl Course<'_> {
             Some(_) | None => Vec::new(),
         };
         self.so_far.follow(self.presence.as_ref(), &self.machine.cpus);
-        let seen = Seen { synchronization, offsets, events: rounds.events, rounds_on_other_cpus: rounds.elsewhere };
+        let seen =
+            SeenInInterval { synchronization, offsets, events: rounds.events, rounds_on_other_cpus: rounds.elsewhere };
         let data = self.so_far.end_interval(&self.machine, seen, context);
         let is_read = match &mut self.screen {
             Some(screen) => {
@@ -220,10 +221,10 @@ impl Course<'_> {
     }
 
     /// Reads the sources in rounds until the interval ends.
-    fn rounds(&mut self) -> Rounds {
+    fn rounds(&mut self) -> IntervalRounds {
         let context = self.context;
         let ends_s = self.machine.now_s() + self.arguments.interval.as_secs_f64();
-        let mut done = Rounds::default();
+        let mut done = IntervalRounds::default();
         loop {
             let taken: Vec<Burst> = self.kept.iter().map(|opened| self.bursts.read(opened.as_dyn())).collect();
             let happened = self.machine.happened(context);
@@ -302,7 +303,7 @@ impl Course<'_> {
 
 /// The rounds of an interval.
 #[derive(Default)]
-struct Rounds {
+struct IntervalRounds {
     rounds: u64,
     /// The number of rounds in which the thread was not on its CPU.
     elsewhere: u64,

@@ -58,7 +58,7 @@ pub(super) struct Totals {
 }
 
 /// The events of an interval, and the readings of other clocks.
-pub(super) struct Seen {
+pub(super) struct SeenInInterval {
     pub(super) synchronization: Synchronization,
     pub(super) offsets: Vec<(SourceId, CoreOffset)>,
     pub(super) events: Vec<MachineEvent>,
@@ -164,8 +164,13 @@ impl Totals {
         }
     }
 
-    pub(super) fn end_interval(&mut self, machine: &MachineWatch, seen: Seen, context: &Context) -> WatchDocument {
-        let Seen { synchronization, offsets, events, rounds_on_other_cpus } = seen;
+    pub(super) fn end_interval(
+        &mut self,
+        machine: &MachineWatch,
+        seen: SeenInInterval,
+        context: &Context,
+    ) -> WatchDocument {
+        let SeenInInterval { synchronization, offsets, events, rounds_on_other_cpus } = seen;
         let EndedInterval { sources: intervals, shared_faults: all, .. } = self.watch.end_interval();
         self.intervals += 1;
         let at_s = machine.at_s();

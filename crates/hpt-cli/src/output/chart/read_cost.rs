@@ -30,7 +30,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
     if rows.is_empty() {
         return Err(Unreadable::Nothing);
     }
-    let limit = Limit::of(&rows);
+    let limit = BareInstruction::of(&rows);
     let head = ["source", "read path", "calls", "per call", "single reads"].into_iter();
     let head = head.chain(SingleReadList::LIST.iter().map(|quantile| quantile.name)).chain(["max"]);
     let reads = || rows.iter().map(|(row, _)| row.repeated.reads);
@@ -55,7 +55,7 @@ pub(crate) fn cost(bench: &BenchDocument) -> Result<TitledChart, Unreadable> {
 }
 
 /// The cost of the bare instruction, as a limit for all sources.
-enum Limit<'a> {
+enum BareInstruction<'a> {
     /// The register is read with a single instruction. Therefore, no source that uses the register can be cheaper.
     Register(&'a str, f64),
     /// A source that is not coarse is cheaper. Therefore, the measurement of the register was disturbed and cannot serve
@@ -68,7 +68,7 @@ enum Limit<'a> {
     NoRegister,
 }
 
-impl<'a> Limit<'a> {
+impl<'a> BareInstruction<'a> {
     /// Returns the limit of rows that are sorted by their cost.
     fn of(rows: &[(&'a BenchRow, f64)]) -> Self {
         let Some(&(register, ns)) = rows.iter().find(|(row, _)| row.read_path == "register") else {
@@ -106,13 +106,13 @@ impl<'a> Limit<'a> {
     }
 }
 
-fn panel(rows: &[(&BenchRow, f64)], limit: &Limit<'_>) -> Panel {
+fn panel(rows: &[(&BenchRow, f64)], limit: &BareInstruction<'_>) -> Panel {
     let costs = || rows.iter().map(|(_, cost)| *cost);
     let bars = (0_u32..).map(f64::from).zip(costs());
     let marks = bars.map(|(place, ns)| Mark::Bar { name: place, to: ns, words: time(ns) });
     let mut series = vec![Series { name: None, look: 0, marks: marks.collect() }];
     let mut title = String::new();
-    if let Limit::Register(id, ns) = *limit {
+    if let BareInstruction::Register(id, ns) = *limit {
         series.push(Series { name: None, look: 5, marks: vec![Mark::Limit(ns)] });
         title = format!("dashed: bare instruction ({id}), {}", time(ns));
     }

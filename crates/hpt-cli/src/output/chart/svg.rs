@@ -196,7 +196,7 @@ struct Drawing {
 
 /// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug)]
-enum Side {
+enum LabelSide {
     /// The text begins there.
     Begins,
     Middle,
@@ -207,17 +207,17 @@ enum Side {
 #[derive(Clone, Copy, Debug)]
 struct TextLook {
     ink: Color,
-    side: Side,
+    side: LabelSide,
     /// Whether the point is at the upper edge of the text, instead of halfway up.
     hangs: bool,
 }
 
 impl TextLook {
-    const fn beside(ink: Color, side: Side) -> Self {
+    const fn beside(ink: Color, side: LabelSide) -> Self {
         Self { ink, side, hangs: false }
     }
 
-    const fn below(ink: Color, side: Side) -> Self {
+    const fn below(ink: Color, side: LabelSide) -> Self {
         Self { ink, side, hangs: true }
     }
 }
@@ -358,9 +358,9 @@ impl Drawing {
 
     fn text(&mut self, words: &str, (x, y): Point, look: TextLook) {
         let anchor = match look.side {
-            Side::Begins => "start",
-            Side::Middle => "middle",
-            Side::Ends => "end",
+            LabelSide::Begins => "start",
+            LabelSide::Middle => "middle",
+            LabelSide::Ends => "end",
         };
         let down = if look.hangs { "0.76em" } else { "0.5ex" };
         let text = html! { text x=(x) y=(y) dy=(down) text-anchor=(anchor) fill=(name(look.ink)) { (words) } };
@@ -371,7 +371,7 @@ impl Drawing {
     fn label(&mut self, words: &str, (x, y): Point, (right_end, before): (i32, Color)) {
         let is_tight = x + (width_of(words) + 8) * FINE > right_end;
         let (x, side, ink) =
-            if is_tight { (x - 8 * FINE, Side::Ends, before) } else { (x + 8 * FINE, Side::Begins, INK) };
+            if is_tight { (x - 8 * FINE, LabelSide::Ends, before) } else { (x + 8 * FINE, LabelSide::Begins, INK) };
         self.text(words, (x, y), TextLook::beside(ink, side));
     }
 
@@ -490,7 +490,7 @@ impl Legend {
                     }
                     LegendSample::Marker => drawing.marker(*look, (middle, y)),
                 }
-                drawing.text(name, ((x + SAMPLE) * FINE, y), TextLook::beside(INK, Side::Begins));
+                drawing.text(name, ((x + SAMPLE) * FINE, y), TextLook::beside(INK, LabelSide::Begins));
             }
         }
     }
@@ -523,10 +523,10 @@ impl Panel {
         let left = if self.has_names_above(width) { 8 } else { self.width_of_names() };
         let head = [&self.title, &self.y.title].into_iter().filter(|part| !part.is_empty()).cloned();
         let head = shortened(&head.collect::<Vec<_>>().join(": "), width - 4);
-        drawing.text(&head, (area.left + 2 * FINE, area.top + 2 * FINE), TextLook::below(FAINT, Side::Begins));
+        drawing.text(&head, (area.left + 2 * FINE, area.top + 2 * FINE), TextLook::below(FAINT, LabelSide::Begins));
         let right = area.left + (width - Self::RIGHT) * FINE;
         let title = shortened(&self.x.title, width - Self::RIGHT);
-        drawing.text(&title, (right, area.top + (height - 17) * FINE), TextLook::below(FAINT, Side::Ends));
+        drawing.text(&title, (right, area.top + (height - 17) * FINE), TextLook::below(FAINT, LabelSide::Ends));
 
         let inner = Area {
             left: area.left + left * FINE,
@@ -555,9 +555,9 @@ impl Panel {
             }
             if are_above {
                 let (place, name) = ((from.0, from.1 - 16 * FINE), shortened(name, width - Self::RIGHT));
-                drawing.text(&name, place, TextLook::beside(FAINT, Side::Begins));
+                drawing.text(&name, place, TextLook::beside(FAINT, LabelSide::Begins));
             } else {
-                drawing.text(name, (from.0 - 7 * FINE, from.1), TextLook::beside(FAINT, Side::Ends));
+                drawing.text(name, (from.0 - 7 * FINE, from.1), TextLook::beside(FAINT, LabelSide::Ends));
             }
         }
         let mut free_from = i32::MIN;
@@ -569,7 +569,7 @@ impl Panel {
             // A label that would overlap the previous label is skipped.
             if middle - half >= free_from {
                 free_from = middle + half + 8 * FINE;
-                drawing.text(name, (middle, bottom.1 + 7 * FINE), TextLook::below(FAINT, Side::Middle));
+                drawing.text(name, (middle, bottom.1 + 7 * FINE), TextLook::below(FAINT, LabelSide::Middle));
             }
         }
         if self.y.is_of_names() {
@@ -665,13 +665,13 @@ fn beside_row(
     let wide = (width_of(words) + 8) * FINE;
     let (left, right) = (plot.area.left, area.right_end());
     let (place, side) = if is_before && x - wide >= left {
-        ((x - 8 * FINE, y), Side::Ends)
+        ((x - 8 * FINE, y), LabelSide::Ends)
     } else if !is_before && x + wide <= right {
-        ((x + 8 * FINE, y), Side::Begins)
+        ((x + 8 * FINE, y), LabelSide::Begins)
     } else {
         // On the other side are the other markers of the row.
         let half = width_of(words) * FINE / 2;
-        ((x.min(right - half).max(left + half), y + 11 * FINE), Side::Middle)
+        ((x.min(right - half).max(left + half), y + 11 * FINE), LabelSide::Middle)
     };
     drawing.text(words, place, TextLook::beside(INK, side));
 }

@@ -16,7 +16,7 @@ use super::{
 const MOST_CURVES: usize = 6;
 
 /// A thread, with its name.
-struct Curve<'a> {
+struct ThreadCurve<'a> {
     name: String,
     row: &'a WakeLatencyRow,
     /// The interval with the highest maximum.
@@ -25,7 +25,7 @@ struct Curve<'a> {
 
 /// Returns the chart of one document, or of several documents. If there are several, each has a name.
 pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<TitledChart, Unreadable> {
-    let mut curves: Vec<Curve<'_>> =
+    let mut curves: Vec<ThreadCurve<'_>> =
         documents.iter().flat_map(|(label, document)| of_document(label, document)).collect();
     if curves.is_empty() {
         return Err(Unreadable::Nothing);
@@ -59,17 +59,17 @@ pub(crate) fn time_series(documents: &[(&str, &WakeLatencyDocument)]) -> Result<
 }
 
 /// Returns the threads of a document that have a time series.
-fn of_document<'a>(label: &str, document: &'a WakeLatencyDocument) -> impl Iterator<Item = Curve<'a>> {
+fn of_document<'a>(label: &str, document: &'a WakeLatencyDocument) -> impl Iterator<Item = ThreadCurve<'a>> {
     let has_cpu = document.results.len() > 1 || label.is_empty();
     document.results.iter().filter_map(move |row| {
         let worst = row.time_series.iter().max_by_key(|TimeSeriesInterval(.., max_ns)| *max_ns)?;
         let cpu = row.cpu.filter(|_| has_cpu).map(|cpu| format!("CPU {cpu}"));
         let name = [Some(label.to_owned()).filter(|label| !label.is_empty()), cpu];
-        Some(Curve { name: name.into_iter().flatten().collect::<Vec<_>>().join(", "), row, worst })
+        Some(ThreadCurve { name: name.into_iter().flatten().collect::<Vec<_>>().join(", "), row, worst })
     })
 }
 
-fn figures(curve: &Curve<'_>) -> Vec<String> {
+fn figures(curve: &ThreadCurve<'_>) -> Vec<String> {
     let samples = curve.row.time_series.iter().fold(0_u64, |sum, window| sum.saturating_add(window.1));
     vec![
         curve.name.clone(),
@@ -81,7 +81,7 @@ fn figures(curve: &Curve<'_>) -> Vec<String> {
 }
 
 /// Removes the curves that are not drawn, and returns a sentence about them.
-fn choose(curves: &mut Vec<Curve<'_>>, documents: &[(&str, &WakeLatencyDocument)]) -> String {
+fn choose(curves: &mut Vec<ThreadCurve<'_>>, documents: &[(&str, &WakeLatencyDocument)]) -> String {
     let all = curves.len();
     // Of several documents, each has one curve: that of the thread with the highest maximum.
     if documents.len() > 1 {
@@ -110,8 +110,8 @@ fn choose(curves: &mut Vec<Curve<'_>>, documents: &[(&str, &WakeLatencyDocument)
 }
 
 /// Returns a panel for each curve, because overlapping curves would hide each other. All panels have the same scales.
-fn panels(curves: &[Curve<'_>], every: u64, most: u64) -> Vec<Panel> {
-    let points_of = |curve: &Curve<'_>| -> Vec<(f64, f64)> {
+fn panels(curves: &[ThreadCurve<'_>], every: u64, most: u64) -> Vec<Panel> {
+    let points_of = |curve: &ThreadCurve<'_>| -> Vec<(f64, f64)> {
         curve.row.time_series.iter().map(|window| (whole(window.0) / 1e9, whole(window.3).max(1.0))).collect()
     };
     // The axis includes the end of the last interval.
@@ -126,7 +126,7 @@ fn panels(curves: &[Curve<'_>], every: u64, most: u64) -> Vec<Panel> {
     let ends = bins.flat_map(|bin| [whole(bin.0), whole(bin.1)]);
     let title = format!("latency; line: max per {}", time(whole(every)));
     let y = Axis::log(&title, curves.iter().flat_map(points_of).map(|point| point.1).chain(ends), time);
-    let panel = |curve: &Curve<'_>| Panel {
+    let panel = |curve: &ThreadCurve<'_>| Panel {
         title: curve.name.clone(),
         x: x.clone(),
         y: y.clone(),

@@ -54,7 +54,7 @@ fn judge_command(case: &Case<'_>, step: &str, command: &Command) {
     if !case.ended(step) {
         return;
     }
-    let asked = Asked::of(command);
+    let asked = HowtoCommand::of(command);
     let codes = asked.codes();
     if !codes.iter().any(|code| has_line(case.err(step), &format!("status {code}"))) {
         case.wrong(format!("{}: {}, expected {codes:?}", place(), last_line(case.err(step))));
@@ -66,12 +66,12 @@ fn judge_command(case: &Case<'_>, step: &str, command: &Command) {
 }
 
 /// A command, and how to find what it requests.
-struct Asked<'a> {
+struct HowtoCommand<'a> {
     words: Vec<&'a str>,
     printed: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> HowtoCommand<'a> {
     fn of(command: &'a Command) -> Self {
         Self { words: command.words(), printed: &command.printed }
     }
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
 }
 
 /// Judges that the message names what is missing.
-fn judge_reason(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
+fn judge_reason(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>) {
     let named = asked.absent().unwrap_or("GPIO");
     if !case.err(step).contains(named) || !case.err(step).contains("hpt: error: ") {
         case.wrong(format!("{step}: no reason that names {named}: {}", case.err(step)));
@@ -146,7 +146,7 @@ fn judge_reason(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each command")]
-fn judge_result(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
+fn judge_result(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>) {
     match asked.subcommand()[..] {
         ["latency", "timer" | "poll", ..] => {
             if let Some(result) = case.document::<WakeLatencyDocument>(step) {
@@ -219,12 +219,12 @@ fn is<D: Printed>(case: &Case<'_>, step: &str, what: &str, is_so: impl FnOnce(&D
     }
 }
 
-fn settings(asked: &Asked<'_>) -> String {
+fn settings(asked: &HowtoCommand<'_>) -> String {
     format!("it ran with the settings of: {}", asked.printed)
 }
 
 /// Whether a thread had every setting that the command requests. Without --cpu, it ran on the isolated CPU.
-fn ran_as(asked: &Asked<'_>, thread: &Thread, isolated: usize) -> bool {
+fn ran_as(asked: &HowtoCommand<'_>, thread: &Thread, isolated: usize) -> bool {
     let runtime_us = thread.bandwidth.as_ref().map(|bandwidth| bandwidth.runtime_us);
     thread.cpus == [asked.cpu().unwrap_or(isolated)]
         && thread.refused.is_empty()
@@ -237,7 +237,7 @@ fn ran_as(asked: &Asked<'_>, thread: &Thread, isolated: usize) -> bool {
 }
 
 /// Judges the verdicts. The guides name the rules that must pass; with named rules, it is all of them.
-fn judge_doctor(case: &Case<'_>, step: &str, asked: &Asked<'_>, named: &[&str]) {
+fn judge_doctor(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>, named: &[&str]) {
     // A line with jq prints some rules only.
     if asked.printed.contains("| jq") {
         let rules = case.out(step).matches("\"rule\":").count();
@@ -265,7 +265,7 @@ fn judge_doctor(case: &Case<'_>, step: &str, asked: &Asked<'_>, named: &[&str]) 
     });
 }
 
-fn judge_probe(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
+fn judge_probe(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>) {
     let Some(probe) = case.document::<ProbeDocument>(step) else { return };
     match asked.absent() {
         Some(absent) => probe.holds("the source is not available, for a reason", |it| {
@@ -278,7 +278,7 @@ fn judge_probe(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
 }
 
 /// Judges what a program saw that `hpt run` started: its CPUs, and its priority and policy.
-fn judge_run(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
+fn judge_run(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>) {
     let mut lines = case.out(step).lines();
     let (cpus, policy) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let priority = asked.priority().unwrap_or_default();
@@ -293,7 +293,7 @@ fn says(case: &Case<'_>, step: &str, text: &str) {
     }
 }
 
-fn judge_text(case: &Case<'_>, step: &str, asked: &Asked<'_>) {
+fn judge_text(case: &Case<'_>, step: &str, asked: &HowtoCommand<'_>) {
     let expected = match asked.printed.split(' ').next() {
         Some("uname") => "PREEMPT_RT",
         Some("cat") => "3\n3",

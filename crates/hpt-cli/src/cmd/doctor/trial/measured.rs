@@ -16,7 +16,7 @@ const SPINNING: &str = "latency poll --fifo 80 --accept-throttling --interval 50
 
 /// The measurement of a trial.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct TrialMeasurement {
     pub(super) request: Request,
     /// Whether hpt chooses the duration.
     pub(super) is_chosen: bool,
@@ -35,7 +35,7 @@ const fn usual(goal: Goal) -> &'static str {
     }
 }
 
-impl Measured {
+impl TrialMeasurement {
     pub(super) fn of(options: &TrialOptions, wanted: &Wanted<'_>) -> Result<Self, Failure> {
         let refused = |why: String| Failure::NotTried(format!("--with: {why}"));
         let line = match &options.with {
@@ -90,12 +90,12 @@ mod tests {
 
     use super::{
         super::{options::tests::options, run::Wanted},
-        Failure, Measured,
+        Failure, TrialMeasurement,
     };
 
-    fn of(with: Option<&str>, goal: Goal, is_cpu_named: bool) -> Result<Measured, String> {
+    fn of(with: Option<&str>, goal: Goal, is_cpu_named: bool) -> Result<TrialMeasurement, String> {
         let wanted = Wanted { goal, cpu: 3, is_cpu_named, fixes: &[], examined: &[] };
-        Measured::of(&options(with), &wanted).map_err(|failure| match failure {
+        TrialMeasurement::of(&options(with), &wanted).map_err(|failure| match failure {
             Failure::NotTried(why) => why,
             other => other.to_string(),
         })

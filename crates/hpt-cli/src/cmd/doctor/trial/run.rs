@@ -10,7 +10,7 @@ use hpt_realtime::knobs::{Changing, Journal, JournalError, KnobError};
 use super::{
     child::value_of,
     kept_files,
-    measured::Measured,
+    measured::TrialMeasurement,
     options::TrialOptions,
     plan::{Ended, Outcome, experiment},
     system::{Kept, Left, Rounds, System, changed_lists},
@@ -49,7 +49,7 @@ impl State {
 }
 
 pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context) -> Result<Document, Failure> {
-    let measured = Measured::of(options, wanted)?;
+    let measured = TrialMeasurement::of(options, wanted)?;
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::NeedsRoot("hpt doctor --try changes settings of the system"));
     }
@@ -79,12 +79,12 @@ pub(crate) fn run(options: &TrialOptions, wanted: &Wanted<'_>, context: &Context
     }
     let left = Left::new(restore_command(journal.folder()));
     // The time that the user needs to confirm does not count.
-    let trial = Trial { options, context, begun: Instant::now(), data, left };
+    let trial = ConfirmedTrial { options, context, begun: Instant::now(), data, left };
     trial.make(measured, &possible, changing)
 }
 
 /// A trial that the user has confirmed.
-struct Trial<'a> {
+struct ConfirmedTrial<'a> {
     options: &'a TrialOptions,
     context: &'a Context,
     begun: Instant,
@@ -92,8 +92,13 @@ struct Trial<'a> {
     left: Left,
 }
 
-impl Trial<'_> {
-    fn make(mut self, measured: Measured, possible: &[&RunTimeFix], changing: Changing) -> Result<Document, Failure> {
+impl ConfirmedTrial<'_> {
+    fn make(
+        mut self,
+        measured: TrialMeasurement,
+        possible: &[&RunTimeFix],
+        changing: Changing,
+    ) -> Result<Document, Failure> {
         let Self { options, context, begun, .. } = self;
         // The values before any change, for the document.
         let tried: Vec<TriedFix> = possible.iter().map(|fix| row(fix)).collect();
@@ -247,11 +252,11 @@ enum Stop {
 /// Makes the first measurement, which no round counts, and returns the plan that follows from it.
 fn first(
     options: &TrialOptions,
-    mut measured: Measured,
+    mut measured: TrialMeasurement,
     fixes: usize,
     end: Instant,
     context: &Context,
-) -> Result<(TrialTiming, Measured), Stop> {
+) -> Result<(TrialTiming, TrialMeasurement), Stop> {
     let is_chosen = measured.is_chosen;
     let start = Instant::now();
     let request = measured.lasting(is_chosen.then_some(FIRST));

@@ -10,7 +10,7 @@ use hpt_realtime::{
 
 use super::{
     child::value_of,
-    measured::Measured,
+    measured::TrialMeasurement,
     plan::{Ended, Machine},
     timing::Pace,
 };
@@ -31,7 +31,7 @@ const TOLERANCE: u32 = 3;
 const STARTING: Duration = Duration::from_secs(5);
 
 pub(super) struct Rounds {
-    pub(super) measured: Measured,
+    pub(super) measured: TrialMeasurement,
     /// The requested duration; `None` if the line of the measurement determines it.
     pub(super) requested: Option<Duration>,
     pub(super) pace: Pace,

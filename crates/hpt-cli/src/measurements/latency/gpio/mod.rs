@@ -36,7 +36,7 @@ use self::{
     edge_figures::{EdgeFigures, EdgeSample, figure_help, head, latency_of, start_of},
     line::{line_of, line_words},
     list::{LIST, list},
-    requested::{Requested, behavior, is_same},
+    requested::{RequestedLines, behavior, is_same},
     terminal::{page, what_was_wrong},
 };
 use crate::{
@@ -221,7 +221,7 @@ pub(crate) fn run(arguments: &GpioArguments, context: &Context) -> Result<Docume
     let clock = PosixClock::open(&context.host, PosixId::Monotonic)
         .map_err(|reason| Failure::Source { name: "monotonic".to_owned(), reason })?;
     let source = clock.info().id.to_string();
-    let lines = Requested::new((&out, &input), (arguments.drive, arguments.listen), &context.host)?;
+    let lines = RequestedLines::new((&out, &input), (arguments.drive, arguments.listen), &context.host)?;
     let reads = lines.wire(clock).clock_read_overhead();
     let cpus = [arguments.thread.cpu(context)];
     let explained = Explained {
@@ -270,7 +270,7 @@ struct EdgeProbe<'a> {
     /// The outcome so far, after the settings of the thread were applied.
     outcome: Mutex<Option<EdgeThreadOutcome>>,
     /// The lines, until they are released.
-    lines: Option<Requested>,
+    lines: Option<RequestedLines>,
 }
 
 impl Probe for EdgeProbe<'_> {
@@ -327,7 +327,7 @@ impl Probe for EdgeProbe<'_> {
     }
 
     fn restore(&mut self, outcomes: &[EdgeThreadOutcome]) -> Vec<String> {
-        let released = self.lines.take().map(Requested::release).unwrap_or_default();
+        let released = self.lines.take().map(RequestedLines::release).unwrap_or_default();
         let outcome = only(outcomes);
         // Lost edges are reported in a warning and in a note. Other irregular edges are reported only in a note.
         let lost = (outcome.counts.lost > 0).then(|| self.wrong(outcome).first().cloned()).flatten();

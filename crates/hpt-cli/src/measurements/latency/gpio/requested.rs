@@ -27,12 +27,12 @@ enum Listener {
 }
 
 /// Both lines. Dropping this value restores them.
-pub(super) struct Requested {
+pub(super) struct RequestedLines {
     output: Output,
     listener: Listener,
 }
 
-impl Requested {
+impl RequestedLines {
     /// Requests the input before the output is driven.
     pub(super) fn new(
         (out, input): (&FoundLine, &FoundLine),
