@@ -85,15 +85,17 @@ pub(crate) fn on_sigusr1(handler: extern "C" fn(libc::c_int)) {
 }
 
 /// Returns this thread, for `send_sigusr1`.
-pub(crate) fn this_thread() -> libc::pthread_t {
-    // SAFETY: has no precondition and cannot fail. pthread_self(3).
-    unsafe { libc::pthread_self() }
+pub(crate) fn this_thread() -> libc::pid_t {
+    // SAFETY: has no precondition and cannot fail. gettid(2).
+    unsafe { libc::gettid() }
 }
 
-/// Sends SIGUSR1 to a thread, which must not have ended.
-pub(crate) fn send_sigusr1(thread: libc::pthread_t) {
-    // SAFETY: by this function's contract the thread has not ended. pthread_kill(3).
-    let answer = unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+/// Sends SIGUSR1 to a thread of this process. By number, because musl's handle of a thread is a pointer, which other
+/// threads must not have.
+pub(crate) fn send_sigusr1(thread: libc::pid_t) {
+    let process = libc::pid_t::try_from(std::process::id()).expect("a process number");
+    // SAFETY: the call takes three numbers. tgkill(2).
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
     assert_eq!(answer, 0);
 }
 
