@@ -45,8 +45,10 @@ fn a_cpu_outside_the_affinity_can_be_named() {
         assert_eq!(document["thread"]["refused"].as_array().map(Vec::len), Some(0), "{arguments:?}");
     }
     let load = ["latency", "timer", "--load", "cpu", "--load-cpus", &last, "--count", "3"];
-    // The program that hpt starts again for the load would be the emulator.
     let load = runner().is_empty().then_some(&load[..]);
+    if load.is_none() {
+        skipped!("a load: the emulator is not the program that hpt would start again");
+    }
     for arguments in [&["bench", "--count", "100"][..], &["doctor", "--measure"]].into_iter().chain(load) {
         let output = command(&words).args(arguments).args(["--cpu", &last]).output().expect("taskset runs");
         assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));

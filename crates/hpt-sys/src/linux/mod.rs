@@ -10,6 +10,7 @@ pub mod clock;
 pub mod clock_words;
 #[cfg(feature = "realtime")]
 pub mod file_lock;
+mod found;
 #[cfg(all(
     feature = "instrument",
     any(

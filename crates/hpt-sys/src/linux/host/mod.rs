@@ -53,6 +53,7 @@ pub use self::{
     device_denial::DeviceDenial,
     told::Known,
 };
+use super::found::find;
 pub use crate::architecture::Architecture;
 use crate::{
     arch,
@@ -216,7 +217,7 @@ pub fn read_regular_file_and_about(path: &Path) -> io::Result<(Vec<u8>, FileOwne
     // The file is found and checked before it is opened to read, because opening a device may have side effects. For
     // example, opening a watchdog device starts the watchdog. O_PATH opens no device, and what was checked is what is
     // then read, even if another user exchanges the file in between. open(2).
-    let found = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let found = find(path)?;
     refuse_what_is_not_regular(&found.metadata()?)?;
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file = File::options().read(true).open(same).map_err(|cause| match cause.kind() {
