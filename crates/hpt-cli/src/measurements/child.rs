@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitCode, Stdio},
 };
 
-use super::Measurement;
+use super::measurement::Measurement;
 use crate::{
     context::Context,
     exit::{Failure, code},

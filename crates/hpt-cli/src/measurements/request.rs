@@ -6,7 +6,11 @@ use clap::{
     ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint, error::ErrorKind, parser::ValueSource,
 };
 
-use super::{CommonOptions, CpuOption, Measurement, doctor::ExaminationArguments};
+use super::{
+    common_options::{CommonOptions, CpuOption},
+    doctor::ExaminationArguments,
+    measurement::Measurement,
+};
 use crate::{
     arguments::{CpuChoice, Printed},
     context::Context,

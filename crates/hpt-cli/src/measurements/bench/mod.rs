@@ -26,7 +26,7 @@ use crate::{
     cycle_counters::counts_cycles,
     document_head::head_of,
     exit::Failure,
-    measurements::{CommonOptions, CpuOption},
+    measurements::common_options::{CommonOptions, CpuOption},
     output::{Document, chart_option::ChartOption, progress::Progress, rounded},
     read_cost::{notes_of_wide_spreads, repeated_reads, single_reads},
     sampling::{

@@ -11,7 +11,7 @@ pub(crate) mod timer_poll;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use super::CommonOptions;
+use super::common_options::CommonOptions;
 use crate::{
     arguments::{Codes, after_help},
     context::Context,

@@ -25,7 +25,7 @@ use crate::{
     document_head::{head_of, machine_line},
     exit::{Failure, causes},
     kernel_reads::in_kernel,
-    measurements::{CommonOptions, CpuOption},
+    measurements::common_options::{CommonOptions, CpuOption},
     output::{
         Align, Block, Cell, Column, Document, OUTPUT, Table, chart_option::ChartOption, exact_time, one_or_many,
         progress::Progress, quantiles, remarks, rounded, saturating_nanos, short_time,

@@ -31,7 +31,7 @@ use crate::{
     context::{Context, continue_if},
     document_head::head_of,
     exit::Failure,
-    measurements::{CommonOptions, CpuOption},
+    measurements::common_options::{CommonOptions, CpuOption},
     output::{
         Document, chart_option::ChartOption, exact_time, progress::Progress, rounded, rounded_cpu_share,
         saturating_nanos,

@@ -43,7 +43,7 @@ use crate::{
     arguments::{Codes, after_help, duration_in, word, word_with_help},
     context::{Context, continue_if},
     exit::{Failure, causes},
-    measurements::{CommonOptions, CpuOption},
+    measurements::common_options::{CommonOptions, CpuOption},
     output::{
         Block, Document,
         chart_option::ChartOption,

@@ -43,7 +43,7 @@ use crate::{
     arguments::{Codes, after_help, at_least_one, duration_in},
     context::{Context, continue_if},
     exit::Failure,
-    measurements::{CommonOptions, CpuOption},
+    measurements::common_options::{CommonOptions, CpuOption},
     output::{
         Block, Document,
         chart_option::ChartOption,
