@@ -10,6 +10,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/perf_event.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,10 +21,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +35,7 @@
 #define MEMORY (48u << 20)
 #define TIMERS 1000
 #define THREADS 64
+#define RANGES 1024
 
 static struct {
 	uint64_t begin, end;
@@ -36,6 +43,7 @@ static struct {
 
 static volatile sig_atomic_t ended;
 static const char *target;
+static int cpu;
 
 static void on_signal(int number)
 {
@@ -279,6 +287,123 @@ static void start_timers(void)
 	pause_ns(50 * MS);
 }
 
+/* The private pages of the process go to the swap area. */
+static void page_out(void)
+{
+	struct iovec ranges[RANGES];
+	unsigned long begin, end;
+	char line[256], access[5];
+	size_t count = 0;
+	FILE *maps;
+	int process;
+
+	snprintf(line, sizeof(line), "/proc/%s/maps", target);
+	maps = fopen(line, "r");
+	process = syscall(SYS_pidfd_open, atoi(target), 0);
+	if (!maps || process < 0)
+		return;
+	while (count < RANGES && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %4s", &begin, &end, access) == 3 && !strcmp(access, "rw-p")) {
+			ranges[count].iov_base = (void *)begin;
+			ranges[count++].iov_len = end - begin;
+		}
+	fclose(maps);
+	/* Some ranges may be gone by now. */
+	syscall(SYS_process_madvise, process, ranges, count, MADV_PAGEOUT, 0);
+	close(process);
+	pause_ns(2 * MS);
+}
+
+/* Writes to a disk, and waits until it is written. */
+static int disk;
+
+static void begin_disk(void)
+{
+	disk = open(target, O_WRONLY);
+	must(disk >= 0, target);
+}
+
+static void write_through(void)
+{
+	static char block[1 << 20];
+
+	must(pwrite(disk, block, sizeof(block), 0) == sizeof(block), "write");
+	must(!fsync(disk), "fsync");
+}
+
+/* Packets arrive over a network interface of this program. */
+static int tunnel;
+
+static void begin_tunnel(void)
+{
+	struct ifreq of = { .ifr_flags = IFF_TUN | IFF_NO_PI };
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090001) };
+	int any = socket(AF_INET, SOCK_DGRAM, 0);
+
+	tunnel = open("/dev/net/tun", O_RDWR);
+	must(tunnel >= 0 && !ioctl(tunnel, TUNSETIFF, &of), "tun");
+	memcpy(&of.ifr_addr, &address, sizeof(address));
+	must(!ioctl(any, SIOCSIFADDR, &of), "address");
+	of.ifr_flags = IFF_UP;
+	must(!ioctl(any, SIOCSIFFLAGS, &of), "up");
+	close(any);
+}
+
+static void send_packets(void)
+{
+	/* UDP from 10.9.0.2 to port 9 of 10.9.0.1, without data. */
+	static const unsigned char packet[28] = {
+		0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0x66, 0xbc, 10, 9, 0, 2, 10, 9, 0, 1, 0, 9, 0, 9, 0, 8, 0, 0,
+	};
+	uint64_t end = now_ns() + 3 * MS;
+
+	while (now_ns() < end)
+		must(write(tunnel, packet, sizeof(packet)) == sizeof(packet), "packet");
+}
+
+/* The kernel moves pages, so that the free ones are next to each other. */
+static char *scattered;
+
+static void begin_compact(void)
+{
+	scattered = populated();
+}
+
+static void compact(void)
+{
+	static int round;
+	size_t at, page = 4096;
+
+	/* Of each two pages, one is free, in turn. */
+	for (at = round++ % 2 * page; at < MEMORY / 4; at += 2 * page)
+		madvise(scattered + at, page, MADV_DONTNEED);
+	for (at = round % 2 * page; at < MEMORY / 4; at += 2 * page)
+		scattered[at] = 1;
+	write_to("/proc/sys/vm/compact_memory", "1");
+}
+
+/* A profiler samples the CPU. */
+static int sampler;
+
+static void begin_sampler(void)
+{
+	struct perf_event_attr event = {
+		.size = sizeof(event), .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK, .disabled = 1,
+		.sample_period = 50000, .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN,
+	};
+
+	sampler = syscall(SYS_perf_event_open, &event, -1, cpu, -1, 0);
+	must(sampler >= 0, "perf_event_open");
+	must(mmap(NULL, 9 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, sampler, 0) != MAP_FAILED, "samples");
+}
+
+static void sample(void)
+{
+	ioctl(sampler, PERF_EVENT_IOC_ENABLE, 0);
+	pause_ns(10 * MS);
+	ioctl(sampler, PERF_EVENT_IOC_DISABLE, 0);
+}
+
 static void nothing(void)
 {
 }
@@ -301,6 +426,11 @@ static const struct {
 	{ "exit", nothing, end_process, 20 * MS, 0 },
 	{ "tasks", nothing, list_tasks, 40 * MS, 0 },
 	{ "timers", begin_timers, start_timers, 0, 0 },
+	{ "pages", nothing, page_out, 40 * MS, 1 },
+	{ "disk", begin_disk, write_through, 20 * MS, 0 },
+	{ "packets", begin_tunnel, send_packets, 40 * MS, 0 },
+	{ "compact", begin_compact, compact, 20 * MS, 0 },
+	{ "sampler", begin_sampler, sample, 40 * MS, 1 },
 	{ "ordinary", nothing, busy, 0, 0 },
 	{ "throttled", begin_low_fifo, busy, 0, 0 },
 	{ "starved", begin_starving, busy, 0, 0 },
@@ -320,8 +450,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	target = argc > 3 ? argv[3] : "";
+	cpu = atoi(argv[2]);
 	CPU_ZERO(&set);
-	CPU_SET(culprits[which].is_elsewhere ? 0 : atoi(argv[2]), &set);
+	CPU_SET(culprits[which].is_elsewhere ? 0 : cpu, &set);
 	must(!sched_setaffinity(0, sizeof(set), &set), "CPU");
 	sigaction(SIGTERM, &action, NULL);
 	printf("pid %d\n", getpid());

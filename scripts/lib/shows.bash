@@ -528,9 +528,10 @@ GUEST
 
 # --- culprits: what delays a thread is named, or nothing is ------------------------------------------------------------------
 
-# The culprits of boards/culprit.c, and three that need no program: a CPU quota, a runtime that is too short, and the
-# throttling of real-time threads.
-CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit tasks timers quota parent-quota budget throttled starved)
+# The culprits of boards/culprit.c, the work of a module, and three that need no program: a CPU quota, a runtime that is
+# too short, and the throttling of real-time threads.
+CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit tasks timers pages disk packets compact sampler work
+    quota parent-quota budget throttled starved)
 CULPRITS_RUNS=${HPT_BOARDS_CULPRITS_RUNS:-1}
 
 guest_culprits() {
@@ -545,13 +546,21 @@ cat >/tmp/culprit-while <<'CULPRIT'
 #!/bin/sh
 # culprit-while CULPRIT: explains late wake-ups while the culprit causes them. Prints the times of the
 # delays, and the number of the culprit, on standard error.
-cpu=$(explain_cpu) policy=f:80 duration=2s longest=20 beside= of= given=
+cpu=$(explain_cpu) policy=f:80 memory=--mlockall duration=2s longest=20 beside= of= given=
 place="--cpu \$cpu"
 groups=/sys/fs/cgroup/all
 case \$1 in
     freeze) of=\$groups/measured given=\$groups/measured/cgroup.freeze ;;
     unplug) given=/sys/devices/system/cpu/cpu1/online ;;
-    ordinary) policy=o ;;
+    pages)
+        memory=
+        echo 64M >/sys/block/zram0/disksize
+        mkswap /dev/zram0 >/dev/null
+        swapon /dev/zram0
+        ;;
+    disk) given=/dev/vda ;;
+    # They delay a thread for less time than this emulator does, so all delays are examined.
+    packets) longest=500 ;;
     quota)
         policy=o of=\$groups/measured beside=\$groups/measured
         echo '5000 50000' >\$groups/measured/cpu.max
@@ -581,21 +590,30 @@ esac
 # With locked memory, the measured thread does not wait for pages while another one of hpt changes the mappings.
 # enter GROUP: moves the calling subshell to the control group, if there is one.
 enter() { [ -z "\$1" ] || echo 0 >"\$1/cgroup.procs"; }
-(enter "\$of" && exec hpt latency timer \$place -P \$policy --mlockall --interval 500us --duration \$duration --explain=\$longest --format json) &
+(enter "\$of" && exec hpt latency timer \$place -P \$policy \$memory --interval 500us --duration \$duration --explain=\$longest --format json) &
 measuring=\$!
 await \$measuring sh -c 'ls /sys/kernel/tracing/instances | grep -q .'
 : >/tmp/injected
-if [ \$1 != budget ]; then
-    [ -n "\$given" ] || given=\$measuring
-    (enter "\$beside" && exec culprit \$name \$cpu \$given) >/tmp/injected &
-    injector=\$!
-fi
+injector=
+case \$1 in
+    budget) ;;
+    work) insmod /modules/slow_work.ko cpu=\$cpu length_us=6000 interval_us=40000 ;;
+    *)
+        [ -n "\$given" ] || given=\$measuring
+        (enter "\$beside" && exec culprit \$name \$cpu \$given) >/tmp/injected &
+        injector=\$!
+        ;;
+esac
 wait \$measuring
 status=\$?
-if [ \$1 != budget ]; then
+if [ -n "\$injector" ]; then
     kill -TERM \$injector
     wait \$injector
 fi
+case \$1 in
+    pages) swapoff /dev/zram0 && echo 1 >/sys/block/zram0/reset ;;
+    work) cat /proc/slow_work >/tmp/injected && rmmod slow_work ;;
+esac
 sed 's/^/injected /' /tmp/injected >&2
 echo max >\$groups/cpu.max
 echo max >\$groups/measured/cpu.max
@@ -605,8 +623,11 @@ echo 950000 >$RT_RUNTIME_FILE
 exit \$status
 CULPRIT
 chmod 755 /tmp/culprit-while
+for module in ${KERNEL_MODULES[culprits]}; do [ ! -e /modules/\$module.ko ] || insmod /modules/\$module.ko; done
 GUEST
     for culprit in "${CULPRITS[@]}"; do
+        # With several CPUs, each one stands still while the emulator runs another one, which is no culprit.
+        if [[ $culprit == unplug && $cores == 1 || $culprit != unplug && $cores != 1 ]]; then continue; fi
         if [[ $fair_server == yes && $culprit == throttled ]]; then continue; fi
         for ((run = 1; run <= CULPRITS_RUNS; run++)); do echo "$what-$culprit-$run /tmp/culprit-while $culprit"; done
     done
