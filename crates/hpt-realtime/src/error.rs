@@ -26,6 +26,15 @@ pub enum RealtimeError {
         #[source]
         cause: io::Error,
     },
+    /// The thread did not get a time slice of its own.
+    #[error("cannot set a time slice of {}; it needs Linux 6.12 or newer, and a thread without real-time policy", Spaced(*.slice))]
+    Slice {
+        /// The requested slice.
+        slice: Duration,
+        /// The error that the kernel returned, or that says the same.
+        #[source]
+        cause: io::Error,
+    },
     /// The kernel would throttle a thread that never blocks under the requested policy.
     #[error(
         "the kernel throttles a thread under {policy} that never blocks: {throttling}; disable throttling (`Setup::without_throttling`) or accept it (`Setup::accepting_throttling`)"

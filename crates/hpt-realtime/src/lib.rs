@@ -43,6 +43,7 @@ mod policy_guard;
 mod program;
 mod program_times;
 mod setup;
+mod slice;
 pub mod state;
 mod throttling;
 
@@ -58,6 +59,7 @@ pub use self::{
     policy::Policy,
     policy_guard::{Fifo, PolicyGuard},
     setup::{RealtimeGuard, Refused, Setup},
+    slice::ShortSlice,
     throttling::{FAIR_SERVER_SINCE, Throttling},
 };
 pub use self::{

@@ -6,8 +6,8 @@ use std::{marker::PhantomData, time::Duration};
 use hpt_sys::{host::Host, slack::NoSlack};
 
 use super::{
-    AwakeCpus, Behavior, EffectiveSettings, LockedMemory, Pinned, Policy, PolicyGuard, RealtimeError, allowed_cpus,
-    limits::Limits, machine, prefault_stack,
+    AwakeCpus, Behavior, EffectiveSettings, LockedMemory, Pinned, Policy, PolicyGuard, RealtimeError, ShortSlice,
+    allowed_cpus, limits::Limits, machine, prefault_stack,
 };
 use crate::knobs::{Change, Changing, Journal, KnobError, Setting};
 
@@ -26,6 +26,7 @@ pub struct Setup {
     memory_locked: bool,
     stack_bytes: Option<usize>,
     without_slack: bool,
+    slice: Option<Duration>,
     waking_within: Option<Duration>,
     without_throttling: bool,
     governor: Option<String>,
@@ -59,6 +60,7 @@ impl Setup {
             memory_locked: false,
             stack_bytes: None,
             without_slack: false,
+            slice: None,
             waking_within: None,
             without_throttling: false,
             governor: None,
@@ -105,6 +107,13 @@ impl Setup {
     /// Sets the thread's timer slack to 1 ns, the minimum.
     pub fn without_slack(mut self) -> Self {
         self.without_slack = true;
+        self
+    }
+
+    /// Sets the thread's time slice, 0.1 ms or longer, for waits beside other threads that need its CPU. See
+    /// [`ShortSlice`]. For a thread without real-time policy, since Linux 6.12.
+    pub fn with_slice(mut self, slice: Duration) -> Self {
+        self.slice = Some(slice);
         self
     }
 
@@ -219,6 +228,9 @@ impl Setup {
         if self.without_slack {
             self.step(&mut held, "timer-slack", |_| Ok(Step::Slack(NoSlack::hold())))?;
         }
+        if let Some(slice) = self.slice {
+            self.step(&mut held, "slice", |_| Ok(Step::Slice(ShortSlice::new(slice)?)))?;
+        }
         if let Some(policy) = self.policy {
             self.step(&mut held, "policy", |host| {
                 self.refuse_what_a_limit_would_end(host, policy)?;
@@ -326,6 +338,7 @@ enum Step {
     Memory(LockedMemory),
     Stack,
     Slack(NoSlack),
+    Slice(ShortSlice),
     Awake(AwakeCpus),
     Knob(Box<Change>),
     AsItWas,
@@ -335,8 +348,8 @@ enum Step {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The setting: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack` or
-    /// `policy`.
+    /// The setting: `cpu`, `throttling`, `governor`, `turbo`, `wake-latency`, `memory`, `stack`, `timer-slack`, `slice`
+    /// or `policy`.
     pub setting: &'static str,
     /// The reason why the setting is not in effect, with the fix.
     pub error: RealtimeError,
