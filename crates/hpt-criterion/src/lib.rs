@@ -39,7 +39,7 @@
 //! kernel. They are zero while the thread does not run, so they do not measure waiting. Instructions are counted on
 //! x86-64 and aarch64, with a system call for each read; on 32-bit ARM, time is measured instead.
 //!
-//! This crate requires Linux, as hpt-core does. Its version follows Criterion's: a new major version of Criterion
+//! This crate requires Linux: its counters are events of the kernel. Its version follows Criterion's: a new major version of Criterion
 //! requires a new version of this crate.
 
 #![forbid(unsafe_code)]

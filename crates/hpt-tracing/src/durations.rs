@@ -1,6 +1,6 @@
 //! A distribution of durations in bounded memory.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use hdrhistogram::Histogram;
 
@@ -11,11 +11,24 @@ const FEWEST_BEYOND: f64 = 10.0;
 ///
 /// The count, the sum, the minimum and the maximum are exact. Quantiles are exact to the significant digits of
 /// [`SpanTimes`](crate::SpanTimes): to 1 % by default.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Durations {
     counts: Histogram<u64>,
     sum_ns: u64,
     ends_ns: Option<(u64, u64)>,
+}
+
+impl fmt::Debug for Durations {
+    /// Without the counts, which are long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durations")
+            .field("count", &self.count())
+            .field("min", &self.min())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Durations {
@@ -76,8 +89,13 @@ impl Durations {
     }
 
     /// Returns a quantile, for example the 99th percentile for 0.99; `None` if there is no duration.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `quantile` is not from 0 to 1.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
+        assert!((0.0..=1.0).contains(&quantile), "a quantile is from 0 to 1, not {quantile}");
         let (smallest, largest) = self.ends_ns?;
         Some(Duration::from_nanos(self.counts.value_at_quantile(quantile).clamp(smallest, largest)))
     }
@@ -121,6 +139,20 @@ mod tests {
         let none = Durations::new(2);
         assert_eq!((none.count(), none.sum(), none.count_at_most(Duration::MAX)), (0, Duration::ZERO, 0));
         assert_eq!((none.min(), none.max(), none.mean(), none.quantile(0.5)), (None, None, None, None));
+    }
+
+    #[test]
+    fn the_debug_output_is_short() {
+        let mut durations = Durations::new(2);
+        (0..40).for_each(|power| durations.record(1 << power));
+        let debug = format!("{durations:?}");
+        assert!(debug.len() < 400 && debug.contains("count: 40"), "{debug}");
+    }
+
+    #[test]
+    #[should_panic(expected = "a quantile is from 0 to 1, not 1.5")]
+    fn a_quantile_above_one_is_refused() {
+        let _ = Durations::new(2).quantile(1.5);
     }
 
     #[test]

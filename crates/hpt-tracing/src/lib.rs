@@ -33,7 +33,7 @@
 //! | `serde` | no | `Serialize` for [`Snapshot`] | serde |
 //! | `openmetrics` | no | [`Snapshot::to_openmetrics`] and a collector | prometheus-client |
 //!
-//! This crate requires Linux, as hpt-core does.
+//! This crate builds wherever hpt-core does. On systems other than Linux, times are those of the standard library.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
