@@ -6,21 +6,10 @@ use std::{mem, time::Duration};
 use hpt_core::{
     Instant,
     pace::{Counts, Overrun},
+    sleep::Woken,
 };
 
 use crate::sleeper::AsyncSleeper;
-
-/// The start of a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Tick {
-    /// The time at which the period should have started.
-    pub deadline: Instant,
-    /// The time from the deadline until the period started.
-    pub late: Duration,
-    /// The number of periods that were skipped immediately before this one.
-    pub skipped: u64,
-}
 
 /// The periods of a task. The deadline of each period is a fixed time after the previous deadline, not after the end of
 /// the previous work.
@@ -82,16 +71,28 @@ impl Interval {
         self
     }
 
+    /// Returns the period.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Begins a new grid: the next deadline is one period from now. Skipped periods are not counted.
+    pub fn reset(&mut self) {
+        self.next = Instant::now().saturating_add(self.period);
+        (self.began_late, self.skipped) = (false, 0);
+    }
+
     /// Returns the counts of ticks, overruns and skipped periods so far.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Waits until the next period starts.
+    /// Waits until the next period starts. Returns its deadline, how late it started, and how many periods were skipped.
     ///
     /// If the future is dropped, the timer is disarmed, and the next call waits for the same period.
-    pub async fn tick(&mut self) -> Tick {
+    pub async fn tick(&mut self) -> Woken {
         let plan = self.overrun.plan(self.next, self.period, Instant::now());
         // A cancelled tick leaves this to the next one.
         self.next = plan.deadline;
@@ -103,6 +104,8 @@ impl Interval {
         self.counts.overruns += u64::from(mem::take(&mut self.began_late));
         let from = if self.overrun == Overrun::FromNow { Instant::now() } else { plan.deadline };
         self.next = from.saturating_add(self.period);
-        Tick { deadline: plan.deadline, late, skipped: mem::take(&mut self.skipped) }
+        let mut woken = Woken::new(plan.deadline, late);
+        woken.skipped = mem::take(&mut self.skipped);
+        woken
     }
 }

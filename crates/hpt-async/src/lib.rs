@@ -5,7 +5,9 @@
 //! | sleep in a task until a deadline, precise to microseconds | [`AsyncSleeper`] |
 //! | run something in a task once per period, without drift | [`Interval`] |
 //! | keep many deadlines, and cancel most of them, from any thread | [`Timers`]: callbacks, and futures for any runtime |
+//! | give up on a future after a time | [`timeout`] |
 //! | choose between precision and CPU time | [`Finish`] |
+//! | test a whole program without waiting | `FrozenProcess` of hpt-core's feature `testing`: all of this crate follows its clock |
 //! | give a driver its delays | [`AsyncSleeper`] implements `DelayNs` of embedded-hal-async (feature `embedded-hal-async`) |
 //!
 //! All deadlines are absolute [`hpt_core::Instant`]s. Nothing is early, as measured with this clock. Dropping a future
@@ -37,13 +39,19 @@
 //! # Limits
 //!
 //! - `CLOCK_MONOTONIC` stops while the machine is suspended, and so do all deadlines.
-//! - The kernel does not know the time of `hpt_core::testing::FrozenClock`: do not sleep in tests that enter one.
-//! - This crate requires Linux, as hpt-core does.
+//! - On a thread that has entered a `FrozenClock`, a sleep advances that clock; calls of [`Timers::call_at`] run on another
+//!   thread, which does not follow it. They follow `FrozenProcess`.
+//! - This crate requires Linux: it waits on timers of the kernel (timerfd). hpt-core does not.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The docs link to items behind features. Builds with all features still report broken links.
 #![cfg_attr(not(all(feature = "tokio", feature = "async-io")), allow(rustdoc::broken_intra_doc_links))]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "hpt-async requires Linux: it waits on timers of the kernel; elsewhere, use hpt_core::Sleeper on a thread"
+);
 
 /// The example in the README is run as a test.
 #[cfg(all(doctest, feature = "tokio"))]
@@ -57,12 +65,14 @@ mod finish;
 mod interval;
 mod margin;
 mod sleeper;
+mod timeout;
 mod timerfd;
 mod timers;
 
 pub use self::{
     finish::Finish,
-    interval::{Interval, Tick},
+    interval::Interval,
     sleeper::{AsyncSleeper, PreciseSleep},
+    timeout::{TimeoutError, timeout},
     timers::{Call, Sleep, Timers},
 };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::Instant;
+use hpt_core::{Instant, clock::FrozenDeadline};
 
 use crate::{
     alarm::{Alarm, TimersAlarm},
@@ -107,7 +107,7 @@ impl AsyncSleeper {
 
     /// Sleeps until `deadline`. Returns the overshoot: the time from the deadline until the sleep ended.
     pub fn sleep_until(&mut self, deadline: Instant) -> PreciseSleep<'_> {
-        PreciseSleep { sleeper: self, deadline, stage: Stage::Begin }
+        PreciseSleep { sleeper: self, deadline, stage: Stage::Begin, frozen: None }
     }
 
     /// Sleeps until `duration` from now, the time of this call. Returns the overshoot.
@@ -123,6 +123,8 @@ pub struct PreciseSleep<'a> {
     sleeper: &'a mut AsyncSleeper,
     deadline: Instant,
     stage: Stage,
+    /// The deadline on a clock that a test controls.
+    frozen: Option<FrozenDeadline>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +164,7 @@ impl Future for PreciseSleep<'_> {
 
 impl PreciseSleep<'_> {
     fn poll_stages(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
-        let PreciseSleep { sleeper: AsyncSleeper { alarm, margin, .. }, deadline, stage } = self;
+        let PreciseSleep { sleeper: AsyncSleeper { alarm, margin, .. }, deadline, stage, frozen } = self;
         loop {
             match *stage {
                 Stage::Armed { wake_at, remaining_ns } => {
@@ -174,6 +176,13 @@ impl PreciseSleep<'_> {
                     let now = Instant::now();
                     if now >= *deadline {
                         return Poll::Ready(now - *deadline);
+                    }
+                    // A task may be polled with another waker each time.
+                    *frozen = FrozenDeadline::new(*deadline, context.waker());
+                    match frozen {
+                        Some(frozen) if !frozen.has_passed() => return Poll::Pending,
+                        Some(_) => continue,
+                        None => {}
                     }
                     let remaining_ns = deadline.nanos_since(now);
                     *stage = match margin.block_ns(remaining_ns) {

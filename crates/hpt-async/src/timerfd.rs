@@ -3,9 +3,11 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Wake, Waker},
 };
 
-use hpt_core::Instant;
+use hpt_core::{Instant, clock::FrozenDeadline};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -14,65 +16,95 @@ use rustix::time::{
 /// is armed again.
 const LATEST_SECONDS: i64 = i32::MAX as i64;
 const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Zero would disarm the timer.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1 };
 
 /// A timer on `CLOCK_MONOTONIC`. The kernel does not apply the timer slack to it.
 #[derive(Debug)]
-pub(crate) struct TimerFd(OwnedFd);
+pub(crate) struct TimerFd {
+    timer: Arc<OwnedFd>,
+    /// The deadline on a clock that a test controls. The kernel does not know that clock.
+    frozen: Mutex<Option<FrozenDeadline>>,
+}
+
+/// Lets the timer expire at once.
+struct Expire(Arc<OwnedFd>);
+
+impl Wake for Expire {
+    fn wake(self: Arc<Self>) {
+        set(&self.0, AT_ONCE);
+    }
+}
 
 impl TimerFd {
     /// Creates a timer whose reads block.
     pub(crate) fn blocking() -> io::Result<Self> {
-        Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
+        Self::new(TimerfdFlags::CLOEXEC)
     }
 
     /// Creates a timer whose reads do not block.
     #[cfg_attr(not(any(feature = "tokio", feature = "async-io")), allow(dead_code, reason = "only reactors need it"))]
     pub(crate) fn nonblocking() -> io::Result<Self> {
-        Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?))
+        Self::new(TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
+    }
+
+    fn new(flags: TimerfdFlags) -> io::Result<Self> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Self { timer: Arc::new(timer), frozen: Mutex::new(None) })
     }
 
     /// Arms the timer for `deadline`, instead of any earlier one. If it has passed, the timer expires immediately.
     pub(crate) fn arm(&self, deadline: Instant) {
-        // Zero would disarm the timer.
+        if FrozenDeadline::is_any() {
+            self.disarm();
+            let expire = Waker::from(Arc::new(Expire(Arc::clone(&self.timer))));
+            self.freeze(FrozenDeadline::of_process(deadline, &expire));
+            return;
+        }
         let (tv_sec, nanoseconds) = deadline.max(Instant::from_nanos(1)).to_timespec();
-        self.set(Timespec { tv_sec: tv_sec.min(LATEST_SECONDS), tv_nsec: nanoseconds.into() });
+        set(&self.timer, Timespec { tv_sec: tv_sec.min(LATEST_SECONDS), tv_nsec: nanoseconds.into() });
+    }
+
+    fn freeze(&self, frozen: Option<FrozenDeadline>) {
+        *self.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
     }
 
     /// Disarms the timer.
     pub(crate) fn disarm(&self) {
-        self.set(ZERO);
+        self.freeze(None);
+        set(&self.timer, ZERO);
     }
 
     /// Returns whether the timer will expire. It is disarmed before it is armed for the first time, after it expired, and
     /// after `disarm`.
     #[cfg(test)]
     pub(crate) fn is_armed(&self) -> bool {
-        let Timespec { tv_sec, tv_nsec } = rustix::time::timerfd_gettime(&self.0).expect("it is a timer").it_value;
+        let Timespec { tv_sec, tv_nsec } = rustix::time::timerfd_gettime(&self.timer).expect("it is a timer").it_value;
         (tv_sec, tv_nsec) != (0, 0)
-    }
-
-    fn set(&self, it_value: Timespec) {
-        timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: ZERO, it_value })
-            .expect("the descriptor is a timer, and the time is valid");
     }
 
     /// Reads the timer: returns once it has expired since it was armed.
     pub(crate) fn read(&self) -> io::Result<()> {
-        rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut [0; 8]))?;
+        rustix::io::retry_on_intr(|| rustix::io::read(&self.timer, &mut [0; 8]))?;
         Ok(())
     }
 }
 
 impl AsFd for TimerFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.timer.as_fd()
     }
 }
 
 impl AsRawFd for TimerFd {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.timer.as_raw_fd()
     }
+}
+
+fn set(timer: &OwnedFd, it_value: Timespec) {
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: ZERO, it_value })
+        .expect("the descriptor is a timer, and the time is valid");
 }
 
 #[cfg(test)]

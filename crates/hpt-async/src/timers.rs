@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use hpt_core::Instant;
+use hpt_core::{Instant, clock::FrozenDeadline};
 
 use crate::{finish::Finish, margin::Margin, timerfd::TimerFd};
 
@@ -151,7 +151,12 @@ impl Timers {
     /// Its overshoot includes the time until the runtime polls the task. [`AsyncSleeper`](crate::AsyncSleeper) learns
     /// this time, and is more precise.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep { timers: self.clone(), deadline, key: None }
+        Sleep { timers: self.clone(), deadline, key: None, frozen: None }
+    }
+
+    /// Returns a future that completes after `duration`, counted from this call. See [`sleep_until`](Self::sleep_until).
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(Instant::now().saturating_add(duration))
     }
 
     /// Returns the number of deadlines that are pending: calls, and sleeps that were polled.
@@ -216,6 +221,8 @@ pub struct Sleep {
     deadline: Instant,
     /// Set once the deadline is in the queue.
     key: Option<Key>,
+    /// The deadline on a clock that a test controls.
+    frozen: Option<FrozenDeadline>,
 }
 
 impl Sleep {
@@ -244,6 +251,10 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         let this = &mut *self;
+        this.frozen = FrozenDeadline::new(this.deadline, context.waker());
+        if let Some(frozen) = &this.frozen {
+            return if frozen.has_passed() { Poll::Ready(()) } else { Poll::Pending };
+        }
         // Declared before the lock, so that an earlier waker is dropped after it is released.
         let mut action = Action::Wake(context.waker().clone());
         let Shared { timer, queue } = &*this.timers.0.shared;
@@ -298,7 +309,8 @@ impl Queue {
     fn wake_up_for(&mut self, deadline: Instant) -> Result<Armed, Instant> {
         let now = Instant::now();
         let remaining_ns = deadline.nanos_since(now);
-        match self.margin.block_ns(remaining_ns) {
+        // A clock that a test controls does not advance while this thread waits without blocking.
+        match if FrozenDeadline::is_any() { Some(remaining_ns) } else { self.margin.block_ns(remaining_ns) } {
             Some(block_ns) => {
                 let wake_at = now.saturating_add(Duration::from_nanos(block_ns));
                 Ok(Armed { deadline, wake_at, remaining_ns })

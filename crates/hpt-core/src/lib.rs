@@ -32,12 +32,13 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use hpt_core::{Instant, Sleeper, sleep::Woken};
+//! use hpt_core::{Instant, Sleeper};
 //!
 //! let mut sleeper = Sleeper::new();
-//! match sleeper.sleep_until(Instant::now() + Duration::from_millis(1)) {
-//!     Woken::InTime { late } => println!("{late:?} after the deadline"),
-//!     Woken::Interrupted { left } => println!("interrupted {left:?} before the deadline"),
+//! let woken = sleeper.sleep_until(Instant::now() + Duration::from_millis(1));
+//! match woken.interrupted {
+//!     None => println!("{:?} after the deadline", woken.late),
+//!     Some(left) => println!("interrupted {left:?} before the deadline"),
 //! }
 //! ```
 //!
@@ -117,7 +118,7 @@
 //! let start = Instant::now();
 //! let mut pacer = Pacer::new(Duration::from_secs(60));
 //! for _ in 0..60 {
-//!     pacer.wait();
+//!     let _ = pacer.wait();
 //! }
 //! assert_eq!(start.elapsed(), Duration::from_secs(3600));
 //! # }

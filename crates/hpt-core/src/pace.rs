@@ -77,20 +77,6 @@ impl Overrun {
     }
 }
 
-/// The start of a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Tick {
-    /// The time at which the period should have started.
-    pub deadline: Instant,
-    /// The time from the deadline until the period started; zero if the sleep was interrupted.
-    pub late: Duration,
-    /// The number of periods that were skipped immediately before this one.
-    pub skipped: u64,
-    /// The remaining sleep time, if the sleep was interrupted. The next tick then has the same deadline.
-    pub interrupted: Option<Duration>,
-}
-
 /// The counts that a [`Pacer`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -106,8 +92,6 @@ pub struct Counts {
 
 /// A timer that starts periods one after another. The deadline of each period is a fixed time after the previous
 /// deadline, not after the end of the previous work, so delays do not accumulate.
-///
-/// A pacer is not [`Send`]: create it on the thread that waits.
 ///
 /// # Examples
 ///
@@ -180,25 +164,24 @@ impl Pacer {
         &self.sleeper
     }
 
-    /// Blocks until the next period starts or the wait is interrupted.
-    pub fn wait(&mut self) -> Tick {
+    /// Blocks until the next period starts or the wait is interrupted. After an interruption, the next wait has the same
+    /// deadline.
+    #[must_use = "a loop that ignores an interruption begins a period early"]
+    pub fn wait(&mut self) -> Woken {
         let plan = self.overrun.plan(self.next, self.period, Instant::now());
         self.counts.skipped += plan.skipped;
-        let late = match self.sleeper.sleep_until(plan.deadline) {
-            Woken::InTime { late } => late,
-            Woken::Interrupted { left } => {
-                self.next = plan.deadline;
-                self.began_late |= plan.is_overrun;
-                let Plan { deadline, skipped, .. } = plan;
-                return Tick { deadline, late: Duration::ZERO, skipped, interrupted: Some(left) };
-            }
-        };
+        let woken = Woken { skipped: plan.skipped, ..self.sleeper.sleep_until(plan.deadline) };
+        if !woken.is_in_time() {
+            self.next = plan.deadline;
+            self.began_late |= plan.is_overrun;
+            return woken;
+        }
         self.counts.ticks += 1;
         self.counts.overruns += u64::from(plan.is_overrun || self.began_late);
         self.began_late = false;
         let from = if self.overrun == Overrun::FromNow { Instant::now() } else { plan.deadline };
         self.next = from.saturating_add(self.period);
-        Tick { deadline: plan.deadline, late, skipped: plan.skipped, interrupted: None }
+        woken
     }
 }
 
@@ -264,7 +247,7 @@ mod tests {
     #[test]
     fn missed_periods_are_counted() {
         let mut pacer = Pacer::new(PERIOD);
-        pacer.wait();
+        let _ = pacer.wait();
         thread::sleep(4 * PERIOD);
         let tick = pacer.wait();
         // The lateness refers to the tick's own deadline, not to skipped deadlines.
@@ -299,7 +282,7 @@ mod tests {
     #[test]
     fn the_shortest_and_the_longest_period_are_valid() {
         let mut shortest = Pacer::new(Duration::ZERO);
-        shortest.wait();
+        let _ = shortest.wait();
         let mut longest = Pacer::new(Duration::MAX);
         longest.waker().wake();
         assert_eq!(longest.wait().deadline, Instant::MAX);

@@ -12,10 +12,8 @@ use std::{
 #[cfg(target_has_atomic = "64")]
 use hpt_core::clock::AtomicInstant;
 use hpt_core::{
-    Frequency, Host, Instant, Pacer, PosixClock, PosixId, Sleeper, Stopwatch, TimeSource, clock,
-    pace::Overrun,
-    sleep::{Strategy, Woken},
-    source,
+    Frequency, Host, Instant, Pacer, PosixClock, PosixId, Sleeper, Stopwatch, TimeSource, clock, pace::Overrun,
+    sleep::Strategy, source,
 };
 
 const PERIOD: Duration = Duration::from_millis(2);
@@ -109,7 +107,7 @@ fn another_thread_interrupts_a_sleep_of_any_strategy() {
         thread::sleep(PERIOD);
         waker.wake();
         let woken = sleeping.join().expect("the thread only sleeps");
-        assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(1_000)), "{strategy:?}");
+        assert!(woken.interrupted.is_some_and(|left| left > Duration::from_secs(1_000)), "{strategy:?}");
     }
 }
 
@@ -136,7 +134,7 @@ fn a_pacer_keeps_its_grid_and_counts() {
     }
     assert_eq!((pacer.counts().ticks, pacer.counts().skipped), (5, 0));
     let mut pacer = Pacer::new(PERIOD);
-    pacer.wait();
+    let _ = pacer.wait();
     Sleeper::new().sleep(4 * PERIOD).is_in_time().then_some(()).expect("there is no waker");
     assert!(pacer.wait().skipped >= 3);
     assert!(pacer.counts().overruns >= 1 && pacer.counts().ticks == 2);
@@ -201,4 +199,43 @@ fn only_the_clock_of_the_operating_system_is_accepted() {
     assert_eq!(clock::use_source(open("monotonic")), Ok(()));
     assert_eq!(clock::use_source(open("realtime")), Err(SourceRefused::OnlyClock));
     assert!(source::open(&Host::live(), "tsc").is_err());
+}
+
+#[test]
+fn the_debug_output_of_a_type_with_statistics_is_short() {
+    let (mut sleeper, mut pacer) = (Sleeper::new(), Pacer::new(PERIOD));
+    for _ in 0..40 {
+        sleeper.sleep(Duration::from_micros(20));
+        let _ = pacer.wait();
+    }
+    let texts = [
+        format!("{sleeper:?}"),
+        format!("{:?}", sleeper.report()),
+        format!("{:?}", sleeper.waker()),
+        format!("{pacer:?}"),
+        format!("{:?}", pacer.wait()),
+        format!("{:?}", hpt_core::clock::status()),
+    ];
+    for text in texts {
+        assert!(text.len() < 400, "{}: {text}", text.len());
+    }
+}
+
+#[test]
+fn a_sleeper_and_a_pacer_continue_on_another_thread() {
+    let (mut sleeper, mut pacer) = (Sleeper::new(), Pacer::new(PERIOD));
+    for number in 1..=3 {
+        let before = pacer.counts().ticks;
+        (sleeper, pacer) = thread::spawn(move || {
+            for _ in 0..20 {
+                let deadline = Instant::now() + Duration::from_micros(200);
+                assert!(sleeper.sleep_until(deadline).is_in_time() && Instant::now() >= deadline);
+            }
+            assert!(pacer.wait().interrupted.is_none());
+            (sleeper, pacer)
+        })
+        .join()
+        .expect("no sleep is early");
+        assert_eq!((sleeper.report().in_time, pacer.counts().ticks), (20 * number, before + 1));
+    }
 }

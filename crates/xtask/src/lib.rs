@@ -7,3 +7,23 @@ mod violation;
 pub mod words;
 
 pub use violation::Violation;
+
+/// The pages for users of the library are run as tests.
+#[cfg(doctest)]
+mod pages {
+    macro_rules! pages {
+        ($($name:ident = $file:literal),* $(,)?) => {$(
+            #[doc = include_str!(concat!("../../../docs/library/", $file))]
+            mod $name {}
+        )*};
+    }
+
+    pages! {
+        control_loop = "control-loop.md",
+        driver_delays = "driver-delays.md",
+        from_std = "from-std.md",
+        testing = "testing.md",
+        two_processes = "two-processes.md",
+        which_sleep = "which-sleep.md",
+    }
+}

@@ -37,6 +37,7 @@ mod tests {
             name: name.to_owned(),
             samples: 1,
             early: 0,
+            doubled: 0.0,
             p50_ns: late_ns,
             p90_ns: late_ns,
             p99_ns: late_ns,

@@ -1,17 +1,12 @@
 //! The share of its periods that a pacer begins beside busy threads, and a loop of clock_nanosleep in the same run.
 
-use std::{
-    hint,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use hpt_benches::programs::Interrupt;
 use hpt_core::{Instant, Pacer};
 use serde::Serialize;
 
-use crate::kernel::nanosleep_until;
+use crate::{busy::beside, kernel::nanosleep_until};
 
 /// The share of its periods that each kind of loop began in one run.
 #[derive(Debug, Serialize)]
@@ -24,16 +19,8 @@ pub(crate) struct Periods {
 pub(crate) fn contended(period: Duration, rounds: u32, interrupt: &Interrupt) -> Vec<Periods> {
     const TURN: Duration = Duration::from_millis(500);
     const TURNS: u32 = 10;
-    let is_over = AtomicBool::new(false);
     let mut pacer = Pacer::new(period);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    hint::spin_loop();
-                }
-            });
-        }
+    beside(4, 0, || {
         let mut runs = Vec::new();
         for _ in 0..rounds {
             let (mut nanosleep, mut paced) = (0.0, 0.0);
@@ -57,7 +44,6 @@ pub(crate) fn contended(period: Duration, rounds: u32, interrupt: &Interrupt) ->
             }
             runs.push(Periods { nanosleep: nanosleep / f64::from(TURNS), pacer: paced / f64::from(TURNS) });
         }
-        is_over.store(true, Ordering::Relaxed);
         runs
     })
 }

@@ -7,6 +7,8 @@ pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) samples: usize,
     pub(crate) early: u64,
+    /// The share of the waits that took more than twice their length.
+    pub(crate) doubled: f64,
     pub(crate) p50_ns: u64,
     pub(crate) p90_ns: u64,
     pub(crate) p99_ns: u64,

@@ -1,15 +1,12 @@
 //! The margin and the overshoot of one sleeper while a load starts and stops.
 
-use std::{
-    hint,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use hpt_benches::programs::Interrupt;
 use hpt_core::{Instant, Sleeper};
 use serde::Serialize;
+
+use crate::busy::beside;
 
 /// The time of each point in the picture.
 const STEP: Duration = Duration::from_millis(100);
@@ -44,7 +41,7 @@ pub(crate) struct Step {
     pub(crate) margin_ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p90_ns: u64,
-    /// The number of sleeps that did not spin, because other threads took the CPU away from a spinning thread.
+    /// The number of sleeps during which other threads needed the CPU.
     pub(crate) contended: u64,
 }
 
@@ -53,22 +50,11 @@ pub(crate) fn load(length: Duration, seconds: u32, interrupt: &Interrupt) -> Vec
     let mut sleeper = Sleeper::new();
     let (start, mut steps) = (Instant::now(), Vec::new());
     for phase in &PHASES {
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..phase.threads {
-                // A new thread runs on the CPU that this thread is pinned to.
-                scope.spawn(|| {
-                    let _ = rustix::process::setpriority_process(None, phase.nice);
-                    while !is_over.load(Ordering::Relaxed) {
-                        hint::spin_loop();
-                    }
-                });
-            }
+        beside(phase.threads, phase.nice, || {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(seconds.into()) && !interrupt.came() {
                 steps.push(step(&mut sleeper, length, phase.name, start));
             }
-            is_over.store(true, Ordering::Relaxed);
         });
     }
     steps

@@ -100,7 +100,7 @@ fn read(arguments: &ReadArguments, context: &Context, sources: &[&dyn TimeSource
             && let Some(pacer) = &mut pacer
         {
             progress.at(done as u64);
-            pacer.wait();
+            let _ = pacer.wait();
         }
         if context.interrupted() {
             break;

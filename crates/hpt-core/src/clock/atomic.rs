@@ -22,6 +22,7 @@ use super::instant::Instant;
 /// assert!(before <= now && LAST.load(Ordering::Acquire) >= now);
 /// ```
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct AtomicInstant(AtomicI64);
 
 impl AtomicInstant {

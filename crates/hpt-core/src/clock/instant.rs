@@ -3,6 +3,8 @@
 use std::{
     fmt,
     ops::{Add, AddAssign, Sub, SubAssign},
+    rc::Rc,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -28,7 +30,9 @@ use super::system;
 ///
 /// A value is a signed 64-bit number of nanoseconds: 8 bytes, for 292 years before and after the epoch, which is about
 /// the time of boot. Arithmetic beyond that returns `None`, saturates or panics, as each method states. Instants before
-/// boot are valid: `now - timeout` does not panic on a machine that has just started.
+/// boot are valid: `now - timeout` does not panic on a machine that has just started. The type has the layout of `i64`, so
+/// that processes can exchange instants in shared memory. With the feature `serde`, an instant is this number. It has no
+/// meaning on another machine or after a reboot: store [`to_system_time`](Self::to_system_time) instead.
 ///
 /// # Examples
 ///
@@ -39,6 +43,7 @@ use super::system;
 /// let sum: u64 = (0..1000).sum();
 /// println!("{sum} took {:?}", start.elapsed());
 /// ```
+#[repr(transparent)]
 #[doc(alias("CLOCK_MONOTONIC", "clock_gettime", "ktime_get", "rdtsc", "cntvct_el0", "QueryPerformanceCounter"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
@@ -82,9 +87,11 @@ impl Instant {
     ///
     /// A reading costs one ordered read of the counter and one multiplication. About once per millisecond, a reading
     /// also costs two reads of the kernel's clock. This function never waits, allocates, or panics, so it can be called
-    /// in a signal handler and in a forked child. (On targets other than Linux, a reading costs what
-    /// [`std::time::Instant::now`] costs, and only the first reading may wait for that of another thread.) The first reading in a process opens two files. If a sandbox forbids
+    /// in a signal handler and in a forked child. The first reading in a process opens two files. If a sandbox forbids
     /// this, call [`prime`](super::prime) before entering the sandbox.
+    ///
+    /// On targets other than Linux, a reading costs what [`std::time::Instant::now`] costs, and panics where that does
+    /// (wasm32-unknown-unknown); the first reading may wait for that of another thread.
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
@@ -167,6 +174,29 @@ impl Instant {
             std.checked_sub(ours.duration_since(*self))
         };
         instant.map(|instant| Converted { instant, uncertainty })
+    }
+
+    /// Returns this instant for a call that takes a deadline of the standard library, such as
+    /// `parking_lot::Condvar::wait_until` or `tokio::time::Instant::from_std`. Never earlier than this instant; later by
+    /// the bound that [`status`](super::status) reports and the time of two readings, which is below a microsecond unless
+    /// the thread is preempted between them. A deadline that has passed becomes now, and one that the standard library
+    /// cannot represent is in a year.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let deadline = Instant::now() + Duration::from_millis(5);
+    /// assert!(deadline.to_std_deadline() > std::time::Instant::now());
+    /// ```
+    #[must_use]
+    pub fn to_std_deadline(&self) -> std::time::Instant {
+        const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+        let left = self.remaining().saturating_add(super::status().bound);
+        let now = std::time::Instant::now();
+        now.checked_add(left).unwrap_or_else(|| now + YEAR)
     }
 
     /// Returns an instant of the standard library as an instant of this type, and the uncertainty of the conversion;
@@ -256,6 +286,41 @@ impl Instant {
     #[must_use]
     pub fn elapsed_nanos_unordered(&self) -> u64 {
         Self::now_unordered().nanos_since(*self)
+    }
+
+    /// Returns the time from now until this instant; zero if it has passed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    /// use hpt_core::Instant;
+    ///
+    /// let (_sender, receiver) = mpsc::channel::<()>();
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// assert!(receiver.recv_timeout(deadline.remaining()).is_err());
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.duration_since(Self::now())
+    }
+
+    /// Returns whether this instant is now or in the past.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// assert!(Instant::now().has_passed());
+    /// assert!(!(Instant::now() + Duration::from_secs(60)).has_passed());
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        Self::now() >= *self
     }
 
     /// Returns the instant that is `duration` later; `None` if that is beyond 292 years after the epoch.
@@ -397,8 +462,8 @@ impl fmt::Display for Instant {
     }
 }
 
-/// A provider of the current time: [`SystemClock`](super::SystemClock) in a program,
-/// [`ManualSource`](crate::testing::ManualSource) in its tests.
+/// A provider of the current time, on which code can wait: [`SystemClock`](super::SystemClock) in a program,
+/// [`ManualSource`](crate::testing::ManualSource) or [`FrozenClock`](crate::testing::FrozenClock) in its tests.
 ///
 /// # Examples
 ///
@@ -420,13 +485,58 @@ impl fmt::Display for Instant {
 pub trait Clock {
     /// Returns the current time.
     fn now(&self) -> Instant;
-}
 
-impl<C: Clock + ?Sized> Clock for &C {
-    fn now(&self) -> Instant {
-        (**self).now()
+    /// Waits until the clock has reached `deadline`. Never returns early. A clock that a test controls advances instead.
+    ///
+    /// By default, sleeps for as long as the deadline is away, and looks again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Clock, Instant, testing::FrozenClock};
+    ///
+    /// /// Tries until it works, a second apart.
+    /// fn retry(clock: &dyn Clock, mut attempt: impl FnMut() -> bool) -> Instant {
+    ///     while !attempt() {
+    ///         clock.sleep_until(clock.now() + Duration::from_secs(1));
+    ///     }
+    ///     clock.now()
+    /// }
+    ///
+    /// let (clock, mut attempts) = (FrozenClock::new(), 0);
+    /// let start = clock.now();
+    /// let end = retry(&clock, || { attempts += 1; attempts == 4 });
+    /// assert_eq!(end - start, Duration::from_secs(3));
+    /// # }
+    /// ```
+    fn sleep_until(&self, deadline: Instant) {
+        loop {
+            let left = deadline.duration_since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            crate::sleep::for_(left);
+        }
     }
 }
+
+macro_rules! clock_by_reference {
+    ($($reference:ty),*) => {$(
+        impl<C: Clock + ?Sized> Clock for $reference {
+            fn now(&self) -> Instant {
+                (**self).now()
+            }
+
+            fn sleep_until(&self, deadline: Instant) {
+                (**self).sleep_until(deadline);
+            }
+        }
+    )*};
+}
+
+clock_by_reference!(&C, Box<C>, Rc<C>, Arc<C>);
 
 /// The system's clock as a value, for code that is generic over clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -435,5 +545,10 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    /// Waits with [`sleep::until`](crate::sleep::until).
+    fn sleep_until(&self, deadline: Instant) {
+        crate::sleep::until(deadline);
     }
 }

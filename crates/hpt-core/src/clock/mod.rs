@@ -11,16 +11,22 @@ pub(crate) mod frozen;
 mod instant;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 mod linux;
+#[cfg(not(feature = "testing"))]
+mod not_frozen;
 mod report;
 
 #[cfg(target_has_atomic = "64")]
 pub use self::atomic::AtomicInstant;
 #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
 use self::elsewhere as system;
+#[cfg(feature = "testing")]
+pub use self::frozen::FrozenDeadline;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use self::linux::discipline::{Discipline, discipline};
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 use self::linux::system;
+#[cfg(not(feature = "testing"))]
+pub use self::not_frozen::FrozenDeadline;
 pub use self::{
     fixed::{ClockError, FixedRateClock, Reading},
     instant::{Clock, Converted, Instant, SystemClock},

@@ -1,4 +1,4 @@
-//! Detects that other threads need the CPU of a thread that sleeps. Spinning would then use up the thread's share of
+//! Detects that other threads need the CPU of a thread that sleeps. Long spinning would then use up the thread's share of
 //! the CPU, so that it waits for other threads when it should run.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ const LONGEST_APART_NS: u64 = 1_000_000_000;
 /// The wait for a CPU that shows contention: this long, and at least one part in this many of the elapsed time.
 const LEAST_WAIT_NS: u64 = 1_000_000;
 const LEAST_PART: u64 = 50;
-/// The time for which the thread then does not spin. It doubles each time that the contention continues.
+/// The time for which the thread then spins less. It doubles each time that the contention continues.
 const SHORTEST_NS: u64 = 250_000_000;
 const LONGEST_NS: u64 = 1_000_000_000;
 /// The time after a pause within which contention continues.
@@ -26,7 +26,7 @@ const CLOSE_NS: u64 = 250_000_000;
 pub(super) struct Contention {
     /// The time of the last reading, and how long the thread had waited for a CPU since its start.
     last: Option<(Instant, u64)>,
-    /// The end of the time without spinning.
+    /// The end of the time with little spinning.
     until: Option<Instant>,
     pause_ns: u64,
 }
@@ -51,7 +51,7 @@ impl Contention {
         self.until = Some(now.saturating_add(Duration::from_nanos(self.pause_ns)));
     }
 
-    /// Returns whether the thread should leave its CPU to others instead of spinning.
+    /// Returns whether the thread should leave its CPU to others instead of spinning for long.
     pub(super) fn is_contended(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }

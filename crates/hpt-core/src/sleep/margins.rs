@@ -85,8 +85,8 @@ pub enum Target {
     /// In 999 of 1000 sleeps, the overshoot is at most this long. The target is reached with as little CPU time as
     /// possible.
     P999(Duration),
-    /// Sleeps take at most this share of one CPU (0 to 1), including the CPU time of blocking. Within this limit, as many
-    /// wake-ups as possible are in time. The minimum is one block per sleep and a fiftieth of its CPU time for spinning.
+    /// Sleeps take at most this share of one CPU (0 to 1), including the CPU time of blocking; a share that is not a number
+    /// is zero, and one outside this range is its nearer end. Within this limit, as many wake-ups as possible are in time. The minimum is one block per sleep and a fiftieth of its CPU time for spinning.
     CpuShare(f64),
     /// Like `P99`, but within the CPU time of `CpuShare`, which has precedence.
     P99WithinCpuShare(Duration, f64),
@@ -162,6 +162,13 @@ pub(super) struct Choice {
     pub(super) first_ns: u64,
     /// The time before the deadline until which it blocks a second time; `None` for one stage.
     pub(super) second_ns: Option<u64>,
+}
+
+impl Choice {
+    /// Returns a choice with one stage whose margin is at most this long.
+    pub(super) fn at_most(self, longest_ns: u64) -> Self {
+        Self { first_ns: self.first_ns.min(longest_ns), second_ns: None }
+    }
 }
 
 /// A way of waiting, and the CPU time that it takes beyond that of the first block.

@@ -7,24 +7,27 @@ mod delay;
 mod lateness;
 mod margins;
 mod overshoot;
+mod plain;
 mod recent;
 mod word;
 
 use std::{
     cell::Cell,
-    fmt,
-    marker::PhantomData,
+    fmt, ptr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-pub use self::margins::Target;
 use self::{
     contention::{Contention, SUSPICIOUS_NS},
     margins::{Choice, Margins, SHORTEST_PARK_NS, USES},
     overshoot::Overshoots,
     recent::{Blocks, Recent, Slept},
     word::Word,
+};
+pub use self::{
+    margins::Target,
+    plain::{for_, until},
 };
 #[cfg(feature = "testing")]
 use crate::clock::frozen;
@@ -51,6 +54,14 @@ const MEASURING_NS: u64 = 3_000;
 const LEAST_STEP: Duration = Duration::from_micros(200);
 /// The lag of the kernel's clock behind `Instant` above which the kernel's clock is considered to have gone back.
 const WENT_BACK: Duration = Duration::from_millis(100);
+/// The longest wait that only spins while other threads need the CPU, and each delay of a driver. A thread that blocks
+/// gives up its turn, and such a wait takes less time than another thread's turn.
+const SPUN_NS: u64 = 100_000;
+/// The margin of longer waits while other threads need the CPU, at most. A longer one would use up the thread's share of
+/// the CPU, so that it waits for its turn when it should run. It covers the usual wake-up latency on a busy CPU.
+const CONTENDED_NS: u64 = 50_000;
+/// A wait that ends this late may have had to wait for its turn.
+const LATE: Duration = Duration::from_micros(100);
 /// The interval at which the wall clock is read while a thread spins until a wall-clock time.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -68,36 +79,48 @@ pub enum Strategy {
     KernelOnly,
 }
 
-/// The result of a sleep.
+/// The end of a wait: of a sleep, or for the start of a period. Only a sleeper with a [`Waker`] is interrupted, so that
+/// others can ignore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an interrupted sleep did not reach its deadline"]
-pub enum Woken {
-    /// The sleep reached its deadline.
-    InTime {
-        /// The overshoot: the time from the deadline until the sleep ended.
-        late: Duration,
-    },
-    /// A [`Waker`] ended the sleep.
-    Interrupted {
-        /// The time that remained until the deadline; zero if the deadline had also passed.
-        left: Duration,
-    },
+#[non_exhaustive]
+pub struct Woken {
+    /// The time at which the wait should have ended.
+    pub deadline: Instant,
+    /// The overshoot: the time from the deadline until the wait ended; zero if it was interrupted.
+    pub late: Duration,
+    /// The time that remained until the deadline, if a [`Waker`] ended the wait; zero if the deadline had also passed.
+    pub interrupted: Option<Duration>,
+    /// The number of periods that a [`Pacer`](crate::Pacer) skipped immediately before this one; zero for a sleep.
+    pub skipped: u64,
+    /// How long the thread waited for its turn on the CPU during this wait, if it was late, as the kernel counts it. No
+    /// sleeper can prevent that; a real-time policy does. `None` unless it was known before the wait that other threads
+    /// need the CPU, and if the kernel does not count it.
+    pub waited_for_cpu: Option<Duration>,
 }
 
 impl Woken {
+    /// Returns the end of a wait that reached its deadline, for implementations of waiting.
+    #[must_use]
+    pub const fn new(deadline: Instant, late: Duration) -> Self {
+        Self { deadline, late, interrupted: None, skipped: 0, waited_for_cpu: None }
+    }
+
+    const fn before(deadline: Instant, left: Duration) -> Self {
+        Self { interrupted: Some(left), ..Self::new(deadline, Duration::ZERO) }
+    }
+
     /// Returns whether the deadline was reached.
     #[must_use]
     pub const fn is_in_time(self) -> bool {
-        matches!(self, Self::InTime { .. })
+        self.interrupted.is_none()
     }
 }
 
 /// The result of a sleep until a wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an interrupted sleep did not reach its deadline"]
 #[non_exhaustive]
 pub struct WokenByWall {
-    /// The result of the sleep. `late` and `left` are measured with the wall clock.
+    /// The result of the sleep. Its times are measured with the wall clock.
     pub woken: Woken,
     /// Whether the wall clock was set by 0.2 ms or more during the sleep, or the machine was suspended, which stops
     /// `CLOCK_MONOTONIC` but not the wall clock. In both cases, the sleep was adjusted.
@@ -126,7 +149,7 @@ pub struct Report {
     pub margin: Duration,
     /// The number of sleeps that blocked a second time.
     pub two_stage: u64,
-    /// The number of sleeps that did not spin, because other threads took the CPU away from a spinning thread.
+    /// The number of sleeps during which other threads needed the CPU.
     pub contended: u64,
     /// Whether the target is met.
     pub target: TargetStatus,
@@ -151,8 +174,7 @@ pub struct TargetStatus {
 
 /// A sleeper for one thread, which learns the wake-up latency of that thread.
 ///
-/// A sleeper is not [`Send`]: create it on the thread that sleeps, and send a [`Waker`] to the threads that may
-/// interrupt it.
+/// Another thread may take it over; it then learns anew. [`until`] and [`for_`] use a sleeper of the calling thread.
 ///
 /// # Punctuality
 ///
@@ -167,7 +189,9 @@ pub struct TargetStatus {
 /// many of the wake-ups the margins cover.
 ///
 /// If other threads need the CPU, spinning uses up the thread's share of it, and the thread is preempted when it should
-/// run. A sleeper that is preempted repeatedly while it spins therefore does not spin for 0.25 s to 1 s.
+/// run. A sleeper without a target that is preempted repeatedly therefore spins for at most 50 µs of a sleep longer than
+/// 100 µs, for 0.25 s to 1 s. Neither prevents that the thread waits for its turn, often for milliseconds; a real-time policy does
+/// (`hpt_realtime::Setup`).
 ///
 /// # Examples
 ///
@@ -180,7 +204,6 @@ pub struct TargetStatus {
 /// let woken = sleeper.sleep_until(deadline);
 /// assert!(woken.is_in_time() && Instant::now() >= deadline);
 /// ```
-#[derive(Debug)]
 pub struct Sleeper {
     word: Arc<Word>,
     ready: Ready,
@@ -194,8 +217,35 @@ pub struct Sleeper {
     untried: u32,
     done: Done,
     slack: KnownSlack,
-    /// Binds the learned statistics to one thread.
-    bound_to_its_thread: PhantomData<*const ()>,
+    /// The thread to which the learned margins and the known slack apply.
+    thread: ThreadMark,
+    /// How long the thread had waited for a CPU when the current sleep began, if other threads need it.
+    waited_before_ns: Option<u64>,
+}
+
+impl fmt::Debug for Sleeper {
+    /// Without the learned statistics, which are long. [`Sleeper::report`] returns them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleeper")
+            .field("strategy", &self.strategy)
+            .field("target", &self.margins.target())
+            .field("in_time", &self.done.late.samples())
+            .field("interrupted", &self.done.interrupted)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells apart the threads that exist at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ThreadMark(usize);
+
+impl ThreadMark {
+    const NONE: Self = Self(0);
+
+    fn here() -> Self {
+        thread_local!(static HERE: u8 = const { 0 });
+        Self(HERE.with(|here| ptr::from_ref(here).addr()))
+    }
 }
 
 impl Default for Sleeper {
@@ -220,7 +270,8 @@ impl Sleeper {
             untried: 0,
             done: Done::default(),
             slack: KnownSlack::default(),
-            bound_to_its_thread: PhantomData,
+            thread: ThreadMark::NONE,
+            waited_before_ns: None,
         }
     }
 
@@ -273,6 +324,16 @@ impl Sleeper {
 
     /// Sleeps until `deadline`; returns at once if it has passed.
     pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
+        self.wait_until(deadline, Self::park)
+    }
+
+    /// Waits until `deadline`, for a part of the time with `block`, which returns the time.
+    #[inline(always)]
+    fn wait_until(
+        &mut self,
+        deadline: Instant,
+        block: impl Fn(&mut Self, Instant, Instant) -> (Blocks, Instant),
+    ) -> Woken {
         #[cfg(feature = "testing")]
         if let Some(woken) = self.sleep_on_a_frozen_clock(deadline) {
             return woken;
@@ -281,7 +342,7 @@ impl Sleeper {
         loop {
             let start = Instant::now();
             self.settle();
-            let (blocks, now) = self.park(deadline, start);
+            let (blocks, now) = block(self, deadline, start);
             // This call is a dry run. The return path was last used one sleep ago, and cold memory on it would add to
             // the overshoot. A thread that was woken too late returns at once.
             if now < deadline {
@@ -297,8 +358,20 @@ impl Sleeper {
                     deadline = now + deadline.duration_since(start);
                     self.recent.remove_last();
                 }
-                _ => return woken,
+                _ => return self.with_wait_for_cpu(woken),
             }
+        }
+    }
+
+    /// Adds how long the thread waited for its turn, if it was read before a wait that ended late.
+    #[inline(always)]
+    fn with_wait_for_cpu(&mut self, woken: Woken) -> Woken {
+        match self.waited_before_ns.take() {
+            Some(before_ns) if woken.late >= LATE => {
+                let waited = waited_ns().map(|waited_ns| Duration::from_nanos(waited_ns.saturating_sub(before_ns)));
+                Woken { waited_for_cpu: waited, ..woken }
+            }
+            _ => woken,
         }
     }
 
@@ -306,7 +379,7 @@ impl Sleeper {
     /// or longer by the same amount.
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         #[cfg(feature = "testing")]
-        if let Some(woken) = self.sleep_on_a_frozen_clock(Instant::now().saturating_add(until(deadline))) {
+        if let Some(woken) = self.sleep_on_a_frozen_clock(Instant::now().saturating_add(time_until(deadline))) {
             return WokenByWall { woken, clock_was_set: false };
         }
         let before = WallOffset::now();
@@ -320,15 +393,17 @@ impl Sleeper {
             let now = Instant::now();
             let to_deadline = deadline.duration_since(SystemTime::now());
             // A thread that is always behind can be interrupted as well.
+            let due = |left: &Duration| now.saturating_add(*left);
             if self.word.take() {
-                break Woken::Interrupted { left: to_deadline.unwrap_or_default() };
+                let left = to_deadline.unwrap_or_default();
+                break Woken::before(due(&left), left);
             }
             let left = match to_deadline {
                 Ok(left) if !left.is_zero() => left,
-                Ok(_) => break Woken::InTime { late: Duration::ZERO },
-                Err(past) => break Woken::InTime { late: past.duration() },
+                Ok(_) => break Woken::new(now, Duration::ZERO),
+                Err(past) => break Woken::new(now.saturating_sub(past.duration()), past.duration()),
             };
-            let due = now.saturating_add(left);
+            let due = due(&left);
             let length_ns = due.nanos_since(now);
             let (margin_ns, is_second) = match choice {
                 // After the first stage, the thread blocks again, or else spins.
@@ -342,7 +417,7 @@ impl Sleeper {
             };
             if self.parks(length_ns, margin_ns) {
                 self.last_margin_ns = margin_ns;
-                let _slack = if blocks.is_contended { None } else { self.slack.hold(1) };
+                let _slack = self.slack.hold(1);
                 let until = deadline - Duration::from_nanos(margin_ns);
                 let moment = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 // Waits once, then reads the clock again. The kernel's wait follows the wall clock even if the clock is
@@ -361,10 +436,7 @@ impl Sleeper {
                 spun_ns += Instant::now().nanos_since(now);
             }
         };
-        let late_ns = match woken {
-            Woken::InTime { late } => Some(saturating_nanos(late)),
-            Woken::Interrupted { .. } => None,
-        };
+        let late_ns = woken.is_in_time().then(|| saturating_nanos(woken.late));
         self.last_length_ns = blocks.length_ns;
         self.recent.put(Slept { start, now: Instant::now(), spun_ns, longest_gap_ns: 0, late_ns, blocks });
         WokenByWall { woken, clock_was_set: before.differs_from(WallOffset::now()) }
@@ -377,12 +449,16 @@ impl Sleeper {
         self.settle();
         if self.word.take() {
             self.recent.put(Slept { start, now: start, ..Slept::NONE });
-            return Some(Woken::Interrupted { left: deadline - start });
+            return Some(Woken::before(deadline, deadline - start));
         }
-        let now = Instant::from_nanos(frozen::sleep_until(deadline.as_nanos())?);
+        let now = Instant::from_nanos(frozen::sleep_until(deadline.as_nanos(), &|| self.word.is_set())?);
+        if now < deadline && self.word.take() {
+            self.recent.put(Slept { start, now, ..Slept::NONE });
+            return Some(Woken::before(deadline, deadline - now));
+        }
         let late = now - deadline;
         self.recent.put(Slept { start, now, late_ns: Some(saturating_nanos(late)), ..Slept::NONE });
-        Some(Woken::InTime { late })
+        Some(Woken::new(deadline, late))
     }
 
     /// Returns the statistics of the sleeps so far.
@@ -414,9 +490,12 @@ impl Sleeper {
         }
     }
 
-    /// Stores the last sleep for the statistics.
+    /// Stores the last sleep for the statistics. On another thread than before, forgets what was learned.
     #[inline(always)]
     fn settle(&mut self) {
+        if self.thread != ThreadMark::here() {
+            self.move_here();
+        }
         let Some(last) = self.recent.last() else { return };
         let (now, held_up_ns) = (last.now, last.held_up_ns());
         if held_up_ns >= SUSPICIOUS_NS {
@@ -425,6 +504,16 @@ impl Sleeper {
         if self.recent.settle() {
             self.learn();
         }
+    }
+
+    #[cold]
+    fn move_here(&mut self) {
+        if self.thread != ThreadMark::NONE {
+            self.learn();
+            self.margins = Margins::new(self.margins.target());
+            (self.contention, self.slack) = (Contention::default(), KnownSlack::default());
+        }
+        (self.thread, self.ready.uses_left) = (ThreadMark::here(), 0);
     }
 
     /// Reads from the kernel whether other threads need the CPU, if this thread was held up for `held_up_ns`.
@@ -457,8 +546,13 @@ impl Sleeper {
     fn choose(&mut self, length_ns: u64, now: Instant) -> Choice {
         let at_once = Choice { first_ns: 0, second_ns: None };
         let (choice, uses) = match self.strategy {
-            Strategy::Precise if self.is_contended(now) => (at_once, 1),
-            Strategy::Precise => self.margins.choose(length_ns),
+            Strategy::Precise => match self.margins.choose(length_ns) {
+                _ if length_ns <= SPUN_NS && self.is_contended(now) => {
+                    (Choice { first_ns: length_ns, second_ns: None }, 1)
+                }
+                (choice, _) if self.is_contended(now) => (choice.at_most(CONTENDED_NS), 1),
+                chosen => chosen,
+            },
             Strategy::SpinOnly | Strategy::KernelOnly => (at_once, USES),
         };
         let uses = if self.parks(length_ns, choice.first_ns) { uses } else { 1 };
@@ -466,9 +560,11 @@ impl Sleeper {
         choice
     }
 
-    /// Returns whether this thread does not spin now, because other threads need its CPU.
+    /// Returns whether other threads need this thread's CPU now. A target that the user has set is kept nevertheless.
     fn is_contended(&self, now: Instant) -> bool {
-        self.strategy == Strategy::Precise && self.contention.is_contended(now)
+        self.strategy == Strategy::Precise
+            && self.margins.target() == Target::Balanced
+            && self.contention.is_contended(now)
     }
 
     /// Returns whether a sleep of this length is long enough to block in the kernel.
@@ -494,16 +590,18 @@ impl Sleeper {
         let mut choice = self.choose(length_ns, start);
         if !self.parks(length_ns, choice.first_ns) {
             self.untried = self.untried.saturating_add(1);
-            if self.untried < TRY_EVERY || !self.parks(length_ns, length_ns / 2) {
+            if self.untried < TRY_EVERY || self.is_contended(start) || !self.parks(length_ns, length_ns / 2) {
                 return (blocks, start);
             }
             self.untried = 0;
             choice = Choice { first_ns: length_ns / 2, second_ns: None };
         }
         blocks.is_contended = self.is_contended(start);
+        if self.contention.is_contended(start) {
+            self.waited_before_ns = waited_ns();
+        }
         let cpu_before_ns = if blocks.is_contended { None } else { self.begin_measurement(length_ns) };
-        // Without a margin, a wake-up may as well be combined with others.
-        let slack = if blocks.is_contended { None } else { self.slack.hold(USES) };
+        let slack = self.slack.hold(USES);
         if slack.as_ref().is_some_and(NoSlack::is_needed) {
             self.ready.uses_left = 0;
         }
@@ -607,7 +705,7 @@ impl Sleeper {
         let interrupted = self.word.take();
         let late_ns = (!interrupted).then(|| now.nanos_since(due));
         self.recent.put(Slept { start, now, spun_ns: now.nanos_since(began), longest_gap_ns, late_ns, blocks });
-        if interrupted { Woken::Interrupted { left: due - now } } else { Woken::InTime { late: now - due } }
+        if interrupted { Woken::before(due, due - now) } else { Woken::new(due, now - due) }
     }
 }
 
@@ -674,7 +772,7 @@ fn cpu_time_ns() -> u64 {
 
 /// Returns the time until the wall clock shows `deadline`; zero if the deadline has passed.
 #[cfg(feature = "testing")]
-fn until(deadline: SystemTime) -> Duration {
+fn time_until(deadline: SystemTime) -> Duration {
     deadline.duration_since(SystemTime::now()).unwrap_or_default()
 }
 
@@ -720,7 +818,7 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, margin_ns: u64) -> bool {
 ///
 /// ```
 /// use std::{sync::mpsc, thread, time::Duration};
-/// use hpt_core::{Sleeper, sleep::Woken};
+/// use hpt_core::Sleeper;
 ///
 /// let (send, receive) = mpsc::channel();
 /// let sleeping = thread::spawn(move || {
@@ -730,7 +828,7 @@ fn is_late_by_itself(late_ns: u64, past_due_ns: u64, margin_ns: u64) -> bool {
 /// });
 /// receive.recv().unwrap().wake();
 /// let woken = sleeping.join().unwrap();
-/// assert!(matches!(woken, Woken::Interrupted { left } if left > Duration::from_secs(3500)));
+/// assert!(woken.interrupted.is_some_and(|left| left > Duration::from_secs(3500)));
 /// ```
 pub struct Waker {
     word: Arc<Word>,
@@ -754,6 +852,8 @@ impl Waker {
     /// instructions, and must not be called in a signal handler.
     pub fn wake(&self) {
         self.word.set(wait::wake);
+        #[cfg(feature = "testing")]
+        frozen::interrupt();
     }
 }
 

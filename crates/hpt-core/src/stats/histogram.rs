@@ -1,13 +1,13 @@
 //! A histogram for any number of samples. Requires the feature `stats`.
 
-use std::ops::RangeInclusive;
+use std::{fmt, ops::RangeInclusive};
 
 use hdrhistogram::Histogram as Hdr;
 
 use super::Spread;
 
 /// A histogram of tick differences, with three significant digits, in bounded memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
     /// The exact minimum and maximum; the counts keep only three significant digits.
@@ -22,6 +22,21 @@ pub struct Class {
     pub largest_ticks: u64,
     /// The number of samples in the class.
     pub samples: u64,
+}
+
+impl fmt::Debug for Histogram {
+    /// Without the counts, which are long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99] = [0.5, 0.99].map(|part| self.quantile(part));
+        let (min, max) = self.ends.unzip();
+        f.debug_struct("Histogram")
+            .field("samples", &self.samples())
+            .field("min", &min)
+            .field("p50", &p50)
+            .field("p99", &p99)
+            .field("max", &max)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Histogram {
@@ -83,10 +98,29 @@ impl Histogram {
         self.ends = Some((smallest.min(own_smallest), largest.max(own_largest)));
     }
 
-    /// Returns the quantile `part` (0 to 1) of the samples, in ticks; `None` if there are no samples.
+    /// Returns the quantile `part` of the samples, in ticks; `None` if there are no samples. 0 and 1 are the exact minimum
+    /// and maximum.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `part` is not from 0 to 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// (1..=100).for_each(|ticks| histogram.record(ticks));
+    /// assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (Some(50), Some(100)));
+    /// ```
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<u64> {
+        assert!((0.0..=1.0).contains(&part), "a quantile is from 0 to 1, not {part}");
         let (smallest, largest) = self.ends?;
+        if part == 0.0 || part == 1.0 {
+            return Some(if part == 0.0 { smallest } else { largest });
+        }
         Some(self.counts.value_at_quantile(part).clamp(smallest, largest))
     }
 
@@ -149,6 +183,25 @@ mod tests {
     #[test]
     fn an_empty_histogram_has_no_distribution() {
         assert_eq!(Histogram::new().spread(1.0), None);
+    }
+
+    #[test]
+    fn the_debug_output_is_short() {
+        let mut histogram = Histogram::new();
+        (0..64).for_each(|power| histogram.record(1 << power));
+        let debug = format!("{histogram:?}");
+        assert!(debug.len() < 400 && debug.contains("samples: 64"), "{debug}");
+    }
+
+    #[test]
+    fn the_ends_are_exact_quantiles_and_nothing_else_is_one() {
+        let mut histogram = Histogram::new();
+        [0, u64::MAX].into_iter().for_each(|ticks| histogram.record(ticks));
+        assert_eq!((histogram.quantile(0.0), histogram.quantile(1.0)), (Some(0), Some(u64::MAX)));
+        for nonsense in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            let quantile = std::panic::catch_unwind(|| Histogram::new().quantile(nonsense));
+            assert!(quantile.is_err(), "{nonsense}");
+        }
     }
 
     #[test]

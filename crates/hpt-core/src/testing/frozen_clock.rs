@@ -2,6 +2,7 @@
 
 use std::{
     marker::PhantomData,
+    ptr,
     sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
@@ -12,8 +13,9 @@ use crate::clock::{Clock, Instant, frozen};
 ///
 /// On a thread that has entered the clock, [`Instant::now`] and everything based on it read this clock:
 /// [`elapsed`](Instant::elapsed), [`SystemClock`](crate::SystemClock), [`Sleeper`](crate::Sleeper) and
-/// [`Pacer`](crate::Pacer). On such a thread, a sleep does not wait: it advances the clock to its deadline. Other
-/// threads, the wall clock, and sources such as [`Tsc`](crate::Tsc) are not affected.
+/// [`Pacer`](crate::Pacer). On such a thread, a sleep does not wait: it advances the clock to its deadline, and so do the
+/// sleeps of hpt-async. Other threads, the wall clock, and sources such as [`Tsc`](crate::Tsc) are not affected;
+/// [`FrozenProcess`](super::FrozenProcess) includes other threads.
 ///
 /// Each clock leaks eight bytes. Requires the feature `testing`, which adds a branch to every reading of the time;
 /// enable the feature only in `[dev-dependencies]`.
@@ -63,6 +65,12 @@ impl FrozenClock {
         Self { nanos: Box::leak(Box::new(AtomicI64::new(instant.as_nanos()))) }
     }
 
+    /// Returns the clock of [`FrozenProcess`](super::FrozenProcess).
+    #[cfg(target_os = "linux")]
+    pub(super) const fn of_process() -> Self {
+        Self { nanos: &frozen::PROCESS_NS }
+    }
+
     /// Makes the calling thread read this clock until the guard is dropped. Several threads may enter the same clock.
     pub fn enter(&self) -> Entered {
         Entered { before: frozen::enter(Some(self.nanos)), bound_to_its_thread: PhantomData }
@@ -77,11 +85,20 @@ impl FrozenClock {
         let next = |nanos| Some(Instant::from_nanos(nanos).saturating_add(duration).as_nanos());
         // The closure never refuses.
         let _ = self.nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        self.wake();
     }
 
     /// Sets the clock to `instant`, which may be earlier than the time that the clock shows.
     pub fn set(&self, instant: Instant) {
         self.nanos.store(instant.as_nanos(), Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes what waits for deadlines that the process's clock has reached.
+    fn wake(&self) {
+        if ptr::eq(self.nanos, &raw const frozen::PROCESS_NS) {
+            frozen::advance_process(self.nanos.load(Ordering::Acquire));
+        }
     }
 }
 
@@ -95,6 +112,12 @@ impl Clock for FrozenClock {
     /// Returns the time that the clock shows, on any thread.
     fn now(&self) -> Instant {
         Instant::from_nanos(self.nanos.load(Ordering::Acquire))
+    }
+
+    /// Advances the clock to `deadline`, unless it shows a later time.
+    fn sleep_until(&self, deadline: Instant) {
+        self.nanos.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        self.wake();
     }
 }
 
@@ -112,7 +135,7 @@ mod tests {
     use crate::{
         clock::{Clock, Instant, SystemClock},
         pace::Pacer,
-        sleep::{Sleeper, Woken},
+        sleep::Sleeper,
     };
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -159,12 +182,12 @@ mod tests {
         let clock = FrozenClock::new();
         let (_entered, start) = (clock.enter(), clock.now());
         let mut sleeper = Sleeper::new();
-        assert_eq!(sleeper.sleep(HOUR), Woken::InTime { late: Duration::ZERO });
+        assert!(sleeper.sleep(HOUR).is_in_time());
         assert_eq!(clock.now() - start, HOUR);
         sleeper.waker().wake();
-        assert_eq!(sleeper.sleep(HOUR), Woken::Interrupted { left: HOUR });
+        assert_eq!(sleeper.sleep(HOUR).interrupted, Some(HOUR));
         assert_eq!(clock.now() - start, HOUR);
-        assert_eq!(sleeper.sleep_until(start), Woken::InTime { late: HOUR });
+        assert_eq!(sleeper.sleep_until(start).late, HOUR);
         assert_eq!((sleeper.report().in_time, sleeper.report().interrupted), (2, 1));
         let tomorrow = std::time::SystemTime::now() + 24 * HOUR;
         assert!(sleeper.sleep_until_wall(tomorrow).woken.is_in_time());

@@ -3,6 +3,7 @@
 //! | The code under test | use |
 //! | --- | --- |
 //! | calls [`Instant::now`], or uses a [`Sleeper`](crate::Sleeper) or a [`Pacer`](crate::Pacer) | [`FrozenClock`], which replaces the time that a thread reads |
+//! | also starts threads, or tasks with hpt-async | [`FrozenProcess`], which replaces the time that all of them read |
 //! | is generic over [`Clock`] | [`FrozenClock`] or [`ManualSource`] as the clock |
 //! | reads a [`TimeSource`] | [`ManualSource`] |
 //!
@@ -10,11 +11,15 @@
 
 #[cfg(feature = "testing")]
 mod frozen_clock;
+#[cfg(all(feature = "testing", target_os = "linux"))]
+mod frozen_process;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "testing")]
 pub use self::frozen_clock::{Entered, FrozenClock};
+#[cfg(all(feature = "testing", target_os = "linux"))]
+pub use self::frozen_process::FrozenProcess;
 use crate::{
     clock::{Clock, Instant},
     scale::Scale,
@@ -91,5 +96,14 @@ impl Clock for ManualSource {
     fn now(&self) -> Instant {
         let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
         Instant::from_kernel_nanos(scale.nanos(self.ticks()))
+    }
+
+    /// Advances the source to `deadline`, or to the first tick after it.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    #[expect(clippy::cast_precision_loss, reason = "a test that waits for weeks in one step may do so a tick too long")]
+    fn sleep_until(&self, deadline: Instant) {
+        let scale = self.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
+        let left_ns = deadline.nanos_since(self.now());
+        self.advance((left_ns as f64 / scale.tick_ns_f64()).ceil() as u64);
     }
 }

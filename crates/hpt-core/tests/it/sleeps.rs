@@ -5,7 +5,7 @@ use std::{
     process::{self, Command},
     sync::{
         OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
     thread,
@@ -14,9 +14,10 @@ use std::{
 
 use hpt_core::{
     Host, Instant, Sleeper, clock,
-    sleep::{Strategy, Target, Waker, Woken, WokenByWall},
+    sleep::{Strategy, Target, Waker, WokenByWall},
     source,
 };
+use hpt_sys::process::CpuSet;
 
 use crate::support::{
     alone_to_change_the_source, is_alone, times,
@@ -63,7 +64,7 @@ fn a_sleep_until_the_last_instant_lasts_until_an_interruption() {
             waker.wake();
         });
         let woken = sleeper.sleep(Duration::MAX);
-        assert!(matches!(woken, Woken::Interrupted { left } if left > LONG), "{woken:?}");
+        assert!(woken.interrupted.is_some_and(|left| left > LONG), "{woken:?}");
         other.join().expect("it only interrupts");
     }
 }
@@ -84,10 +85,10 @@ fn an_interruption_before_or_during_a_sleep_ends_one_sleep() {
         assert!(!sleeper.sleep_until_wall(SystemTime::now() + LONG).woken.is_in_time());
         // A thread that is behind can be interrupted too.
         waker.wake();
-        assert_eq!(sleeper.sleep_until(Instant::EPOCH), Woken::Interrupted { left: Duration::ZERO });
+        assert_eq!(sleeper.sleep_until(Instant::EPOCH).interrupted, Some(Duration::ZERO));
         waker.wake();
         let woken = sleeper.sleep_until_wall(SystemTime::UNIX_EPOCH).woken;
-        assert_eq!(woken, Woken::Interrupted { left: Duration::ZERO });
+        assert_eq!(woken.interrupted, Some(Duration::ZERO));
         assert!(sleeper.sleep_until_wall(SystemTime::UNIX_EPOCH).woken.is_in_time());
     }
 }
@@ -154,10 +155,10 @@ fn signals_do_not_shorten_a_sleep_but_a_handler_may_interrupt_it() {
         let mut interrupted = 0;
         while interrupted < 20 {
             let deadline = Instant::now() + Duration::from_millis(2);
-            match sleeper.sleep_until(deadline) {
-                Woken::InTime { .. } if Instant::now() < deadline => return 1,
-                Woken::InTime { .. } => {}
-                Woken::Interrupted { .. } => interrupted += 1,
+            match sleeper.sleep_until(deadline).is_in_time() {
+                true if Instant::now() < deadline => return 1,
+                true => {}
+                false => interrupted += 1,
             }
         }
         0
@@ -409,4 +410,42 @@ fn follows_back(strategy: Strategy) {
     let (ended, end) = sleeping.join().expect("it only sleeps");
     assert!(ended.woken.is_in_time() && end >= would_have_ended, "{strategy:?}: {ended:?}");
     assert!(ended.clock_was_set, "{strategy:?}: it was set back");
+}
+
+/// Three threads of the same CPU never block, so that this one has to wait for its turn again and again.
+#[test]
+fn a_late_wait_beside_busy_threads_says_how_long_it_waited_for_its_turn() {
+    if std::fs::read_to_string("/proc/thread-self/schedstat").is_err() {
+        return skipped!("this kernel does not count the time for which a thread waits for a CPU");
+    }
+    let pinned = CpuSet::of_this_thread().ok().and_then(|set| set.cpus().last()).map(CpuSet::only);
+    let pinned = pinned.expect("a thread has a CPU");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                pinned.apply().expect("it may run there");
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let measured = scope.spawn(|| {
+            pinned.apply().expect("it may run there");
+            let (mut sleeper, began) = (Sleeper::new(), Instant::now());
+            let mut proven = false;
+            while !proven && began.elapsed() < Duration::from_secs(60) {
+                let start = Instant::now();
+                let woken = sleeper.sleep(Duration::from_millis(1));
+                if let Some(waited) = woken.waited_for_cpu {
+                    assert!(waited <= start.elapsed(), "{woken:?}");
+                    proven = waited * 2 > woken.late;
+                }
+            }
+            proven
+        });
+        let proven = measured.join();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(proven.expect("no wait for a turn is longer than the wait"), "it never had to wait");
+    });
 }
