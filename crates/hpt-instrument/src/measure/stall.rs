@@ -478,7 +478,7 @@ pub struct KeptStall<T> {
 
 /// The stalls of a thread, stored in bounded memory. All stalls are counted. The longest and the newest stalls are also
 /// stored individually, each with a `T` from the caller.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stalls<T> {
     lengths: Latencies,
     kept: usize,
@@ -486,6 +486,16 @@ pub struct Stalls<T> {
     newest: std::collections::VecDeque<KeptStall<T>>,
     starts_ns: std::collections::VecDeque<u64>,
     stalled_ns: u64,
+}
+
+impl<T> fmt::Debug for Stalls<T> {
+    /// Without the stalls themselves.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stalls")
+            .field("lengths", &self.lengths)
+            .field("stalled_ns", &self.stalled_ns)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The number of newest stalls that are searched for a period.

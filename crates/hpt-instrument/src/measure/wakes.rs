@@ -468,7 +468,7 @@ fn poll_for_a_piece(deadline: Instant) -> Option<Instant> {
 }
 
 /// The latencies of many wake-ups, in bounded memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Latencies {
     clock_was_set: u64,
     histogram: Histogram,
@@ -477,6 +477,16 @@ pub struct Latencies {
     missed: u64,
     sum_ns: u128,
     worst: Option<Wake>,
+}
+
+impl fmt::Debug for Latencies {
+    /// Without the counts of each microsecond.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latencies")
+            .field("histogram", &self.histogram)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Latencies {
@@ -655,6 +665,14 @@ mod tests {
 
     fn wake(latency_ns: u64, missed: u64) -> Wake {
         Wake { missed, ..Wake::new(crate::instant(latency_ns), latency_ns) }
+    }
+
+    #[test]
+    fn the_debug_output_is_short() {
+        let mut latencies = Latencies::new();
+        (0..5_000).for_each(|us| latencies.record(Wake::new(Instant::EPOCH, us * 1_000)));
+        let debug = format!("{latencies:?}");
+        assert!(debug.len() < 400 && debug.contains("samples: 5000"), "{debug}");
     }
 
     #[test]
