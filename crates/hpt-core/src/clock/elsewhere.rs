@@ -21,7 +21,7 @@ pub(super) fn now_unordered_ns() -> u64 {
 }
 
 /// Returns a clock of the operating system.
-pub(crate) const fn kernels_clock(clock: ClockId) -> Clock {
+pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
     Clock::unasked(clock, Route::Library)
 }
 

@@ -90,7 +90,7 @@ impl Instant {
     /// in a signal handler and in a forked child. The first reading in a process opens two files. If a sandbox forbids
     /// this, call [`prime`](super::prime) before entering the sandbox.
     ///
-    /// On targets other than Linux, a reading costs what [`std::time::Instant::now`] costs, and panics where that does
+    /// On targets other than Linux, and under Miri, a reading costs what [`std::time::Instant::now`] costs, and panics where that does
     /// (wasm32-unknown-unknown); the first reading may wait for that of another thread.
     #[inline(always)]
     #[must_use]

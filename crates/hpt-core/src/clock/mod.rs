@@ -3,13 +3,15 @@
 
 #[cfg(target_has_atomic = "64")]
 mod atomic;
-#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+// Miri knows the operating system's clock, but no instruction that reads a counter.
+#[cfg(any(miri, not(all(target_os = "linux", target_has_atomic = "64"))))]
 mod elsewhere;
 mod fixed;
 #[cfg(feature = "testing")]
 pub(crate) mod frozen;
 mod instant;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+#[cfg_attr(miri, allow(dead_code, unreachable_pub, reason = "only its tests run"))]
 mod linux;
 #[cfg(not(feature = "testing"))]
 mod not_frozen;
@@ -17,13 +19,13 @@ mod report;
 
 #[cfg(target_has_atomic = "64")]
 pub use self::atomic::AtomicInstant;
-#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+#[cfg(any(miri, not(all(target_os = "linux", target_has_atomic = "64"))))]
 use self::elsewhere as system;
 #[cfg(feature = "testing")]
 pub use self::frozen::FrozenDeadline;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use self::linux::discipline::{Discipline, discipline};
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+#[cfg(all(target_os = "linux", target_has_atomic = "64", not(miri)))]
 use self::linux::system;
 #[cfg(not(feature = "testing"))]
 pub use self::not_frozen::FrozenDeadline;
