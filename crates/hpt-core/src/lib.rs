@@ -7,6 +7,7 @@
 //! | [sleep](#sleep-until-a-deadline) precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
 //! | [run something once per period](#run-once-per-period) | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
 //! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | `Setup` of the crate `hpt-realtime` |
+//! | know how my times are distributed | `stats::Histogram`: of nanoseconds, or of any other integers |
 //! | [time a piece of work](#time-a-piece-of-work) | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
 //! | add a counter of my own | [`TimeSource`] to read it, [`Widened`] if it has fewer than 64 bits, [`FixedRateClock`] to convert its ticks to nanoseconds |
@@ -25,7 +26,7 @@
 //! clock::prime();
 //! let start = Instant::now();
 //! let sum: u64 = (0..1000).sum();
-//! println!("{sum} after {:?}, within {:?} of the kernel's clock", start.elapsed(), clock::status().bound);
+//! println!("{sum} after {:?}, read from {}", start.elapsed(), clock::status());
 //! ```
 //!
 //! # Sleep until a deadline
@@ -95,7 +96,7 @@
 //! let counter = source::choose(&host)?.source;
 //! let clock = source::open(&host, "monotonic-raw")?;
 //! let calibration = calibrate(&counter, &clock, Duration::from_millis(50))?;
-//! println!("{}, at most {:?} ppm off", calibration.frequency, calibration.bound_ppm());
+//! println!("{calibration}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -215,6 +215,7 @@ fn the_debug_output_of_a_type_with_statistics_is_short() {
         format!("{pacer:?}"),
         format!("{:?}", pacer.wait()),
         format!("{:?}", hpt_core::clock::status()),
+        clock::status().to_string(),
     ];
     for text in texts {
         assert!(text.len() < 400, "{}: {text}", text.len());

@@ -165,7 +165,8 @@ impl Frequency {
 }
 
 impl fmt::Display for Frequency {
-    /// Formats the frequency with a suitable unit, without trailing zeros and with at most nine decimals.
+    /// Formats the frequency with a suitable unit, without trailing zeros and with at most six decimals, or with those of
+    /// the format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hertz = self.hertz_f64();
         // The rounded value determines the unit: 999.99 Hz with one decimal is 1.0 kHz.
@@ -180,7 +181,8 @@ impl fmt::Display for Frequency {
         };
         match f.precision() {
             Some(decimals) => write!(f, "{value:.decimals$} {unit}"),
-            None => write!(f, "{value} {unit}"),
+            // A millionth of a unit is finer than any calibration.
+            None => write!(f, "{} {unit}", (value * 1e6).round() / 1e6),
         }
     }
 }

@@ -89,8 +89,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million; `None` if there are no
-    /// limits. The bound holds as long as the source and the reference run at a constant rate.
+    /// Returns the worst-case error of [`frequency`](Self::frequency) relative to the reference, in parts per million;
+    /// `None` if there are no limits. The error of the reference itself is not included: `monotonic` follows the time
+    /// servers of the machine, and `monotonic-raw` the same crystal as most counters, at the rate that the kernel measured
+    /// at boot. The bound holds as long as the source and the reference run at a constant rate.
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
         self.limits.map(|limits| Fit { frequency: self.frequency, limits }.bound_ppm())
@@ -107,6 +109,21 @@ impl Calibration {
     #[must_use]
     pub fn scale(&self) -> Scale {
         Scale::of(self.frequency)
+    }
+}
+
+impl std::fmt::Display for Calibration {
+    /// Formats the source, its frequency and its error bound, and the reference if it was measured.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.source, self.frequency)?;
+        match self.bound_ppm() {
+            Some(bound) => write!(f, ", at most {bound:.3} ppm off")?,
+            None => f.write_str(", without a bound")?,
+        }
+        match &self.reference {
+            Some(reference) => write!(f, ", measured against {reference}"),
+            None => f.write_str(", as stated"),
+        }
     }
 }
 

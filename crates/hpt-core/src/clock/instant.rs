@@ -179,7 +179,8 @@ impl Instant {
     /// Returns this instant for a call that takes a deadline of the standard library, such as
     /// `parking_lot::Condvar::wait_until` or `tokio::time::Instant::from_std`. Never earlier than this instant; later by
     /// the bound that [`status`](super::status) reports and the time of two readings, which is below a microsecond unless
-    /// the thread is preempted between them. A deadline that has passed becomes now, and one that the standard library
+    /// the thread is preempted between them. As with [`remaining`](Self::remaining), such a wait does not follow a frozen
+    /// clock. A deadline that has passed becomes now, and one that the standard library
     /// cannot represent is in a year.
     ///
     /// # Examples
@@ -288,7 +289,10 @@ impl Instant {
         Self::now_unordered().nanos_since(*self)
     }
 
-    /// Returns the time from now until this instant; zero if it has passed.
+    /// Returns the time from now until this instant; zero if it has passed. Pass it to waits that take a duration.
+    ///
+    /// Such a wait follows the system's clock. In a test with a frozen clock, it ends after that much real time, and the
+    /// clock has not advanced.
     ///
     /// # Examples
     ///

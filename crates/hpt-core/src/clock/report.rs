@@ -54,6 +54,13 @@ pub struct Status {
     pub restarts: u64,
 }
 
+impl std::fmt::Display for Status {
+    /// Formats the source and the bound.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, within {:?} of the operating system's clock", self.source, self.bound)
+    }
+}
+
 /// The reason why [`use_source`](super::use_source) rejected a source. The previous source stays in use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -407,8 +407,9 @@ pub fn source() -> ClockSource {
 }
 
 /// Returns the current quality of the system's clock. Calls adjtimex(2), which a sandbox may forbid;
-/// [`Instant::now`](crate::Instant::now) never calls it.
+/// [`Instant::now`](crate::Instant::now) never calls it. Calls [`prime`] first, so that the bound is that of the source.
 pub fn status() -> Status {
+    prime();
     let ClockSource { id: source, reason } = source();
     let end_ns = Published::new(native::words().0).in_force().line.end_ns();
     let before_ns = monotonic().nanos();
