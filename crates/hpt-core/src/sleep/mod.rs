@@ -94,7 +94,7 @@ pub struct Woken {
     pub skipped: u64,
     /// How long the thread waited for its turn on the CPU during this wait, if it was late, as the kernel counts it. No
     /// sleeper can prevent that; a real-time policy does. `None` unless it was known before the wait that other threads
-    /// need the CPU, and if the kernel does not count it.
+    /// need the CPU; also for a wait that only spins, and if the kernel does not count it.
     pub waited_for_cpu: Option<Duration>,
 }
 
