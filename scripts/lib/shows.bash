@@ -559,7 +559,7 @@ case \$1 in
         swapon /dev/zram0
         ;;
     disk) given=/dev/vda ;;
-    # They delay a thread for less time than this emulator does, so all delays are examined.
+    # They delay a thread for less time than its own wake-up takes, so all delays are examined.
     packets) longest=500 ;;
     quota)
         policy=o of=\$groups/measured beside=\$groups/measured

@@ -41,7 +41,7 @@ pub(crate) struct Step {
     pub(crate) margin_ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p90_ns: u64,
-    /// The number of sleeps during which other threads needed the CPU.
+    /// The number of sleeps that kept a short margin, because other threads needed the CPU.
     pub(crate) contended: u64,
 }
 

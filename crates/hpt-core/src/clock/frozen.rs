@@ -82,7 +82,9 @@ pub(crate) fn sleep_until(deadline_ns: i64, is_interrupted: &dyn Fn() -> bool) -
 /// Makes the threads that wait on the process's clock look whether they were interrupted.
 pub(crate) fn interrupt() {
     if IS_PROCESS_FROZEN.load(Ordering::Acquire) {
-        waiting().deadlines.values().for_each(Waker::wake_by_ref);
+        // A waker may run a task that adds deadlines, so nothing is locked when it is called.
+        let wakers: Vec<Waker> = waiting().deadlines.values().cloned().collect();
+        wakers.iter().for_each(Waker::wake_by_ref);
     }
 }
 

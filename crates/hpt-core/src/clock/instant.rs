@@ -177,11 +177,12 @@ impl Instant {
     }
 
     /// Returns this instant for a call that takes a deadline of the standard library, such as
-    /// `parking_lot::Condvar::wait_until` or `tokio::time::Instant::from_std`. Never earlier than this instant; later by
-    /// the bound that [`status`](super::status) reports and the time of two readings, which is below a microsecond unless
-    /// the thread is preempted between them. As with [`remaining`](Self::remaining), such a wait does not follow a frozen
-    /// clock. A deadline that has passed becomes now, and one that the standard library
-    /// cannot represent is in a year.
+    /// `parking_lot::Condvar::wait_until` or `tokio::time::Instant::from_std`. A deadline that has passed becomes now, and
+    /// one that the standard library cannot represent is in a year.
+    ///
+    /// Costs one reading of each clock, and is later by the time between them. Such a wait follows the operating system's
+    /// clock: it can end before this instant by the bound that [`status`](super::status) reports, about a microsecond, and
+    /// in a test, it does not follow a frozen clock.
     ///
     /// # Examples
     ///
@@ -195,7 +196,7 @@ impl Instant {
     #[must_use]
     pub fn to_std_deadline(&self) -> std::time::Instant {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-        let left = self.remaining().saturating_add(super::status().bound);
+        let left = self.remaining();
         let now = std::time::Instant::now();
         now.checked_add(left).unwrap_or_else(|| now + YEAR)
     }

@@ -149,7 +149,8 @@ pub struct Report {
     pub margin: Duration,
     /// The number of sleeps that blocked a second time.
     pub two_stage: u64,
-    /// The number of sleeps during which other threads needed the CPU.
+    /// The number of sleeps that kept a margin of at most 50 µs, because other threads needed the CPU. Sleeps that only
+    /// spin, and those with a target, are not counted.
     pub contended: u64,
     /// Whether the target is met.
     pub target: TargetStatus,

@@ -65,7 +65,8 @@ pub struct FrozenProcess {
 }
 
 impl FrozenProcess {
-    /// Makes all threads of the process read a clock that shows the current time. Waits until another guard is dropped.
+    /// Makes all threads of the process read a clock that shows the current time. Waits until another guard is dropped;
+    /// a thread that holds one must not call it.
     ///
     /// # Panics
     ///
