@@ -137,7 +137,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("waiting for a client: nc {}", listener.local_addr()?.to_string().replace(':', " "));
     let (client, _) = listener.accept()?;
-    let setup = Setup::blocking().policy(Policy::Fifo(50)).with_memory_locked().without_slack().best_effort();
+    let setup = Setup::blocking().with_policy(Policy::Fifo(50)).with_memory_locked().without_slack().with_best_effort();
     let held = setup.apply(&Host::live())?;
     for refused in held.refused() {
         println!("without {}: {}", refused.setting, refused.error);

@@ -4,7 +4,7 @@
 use std::{hint::black_box, time::Duration};
 
 use hpt_core::{
-    FixedRateClock, Frequency, Host, Instant, Opened, PosixClock, PosixId, TimeSource, Unavailable,
+    FixedRateClock, Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceError, TimeSource,
     calibrate::{self, CalibrateError},
     clock::ClockError,
     source,
@@ -51,7 +51,7 @@ pub struct Ours {
 pub enum OursError {
     /// The counter, or the clock it is calibrated against, cannot be read.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] SourceError),
     /// Its rate could not be calibrated.
     #[error(transparent)]
     NotCalibrated(#[from] CalibrateError),

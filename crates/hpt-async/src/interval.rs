@@ -59,7 +59,7 @@ impl Interval {
 
     /// Sets the first deadline to `first`.
     #[must_use]
-    pub const fn starting_at(mut self, first: Instant) -> Self {
+    pub const fn with_start(mut self, first: Instant) -> Self {
         self.next = first;
         self
     }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hpt_core::{Calibration, Host, Opened, SourceId, Unavailable, clock, source};
+use hpt_core::{Calibration, Host, Opened, SourceError, SourceId, clock, source};
 use hpt_document::{Document, head::Head};
 use hpt_realtime::{
     ChoiceReason, ChosenCpu, Pinned, choose_cpu,
@@ -205,7 +205,7 @@ impl Context {
     /// Rejects an unknown source name, and suggests similar ones.
     pub(crate) fn known(&self, name: &str) -> Result<(), Failure> {
         match source::open(&self.host, name) {
-            Err(reason @ Unavailable::Unknown { .. }) => Err(Failure::Source { name: name.to_owned(), reason }),
+            Err(reason @ SourceError::Unknown { .. }) => Err(Failure::Source { name: name.to_owned(), reason }),
             Ok(_) | Err(_) => Ok(()),
         }
     }

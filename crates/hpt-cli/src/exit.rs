@@ -8,17 +8,17 @@ use std::{
     process::ExitCode,
 };
 
-use hpt_core::{SourceId, Unavailable, clock::SourceRefused, stopwatch::StopwatchError};
+use hpt_core::{SourceError, SourceId, clock::UseSourceError, stopwatch::StopwatchError};
 use hpt_instrument::{
     gpio::GpioError,
-    measure::{FrameError, KernelReadsRefused},
+    measure::{FrameError, KernelReadsError},
 };
 use hpt_realtime::{
     PinError, RealtimeError,
     knobs::{Journal, JournalError, KnobError},
     state::StateError,
 };
-use hpt_sys::host::{CaptureFault, CpuList};
+use hpt_sys::host::{CaptureTextError, CpuList};
 
 use crate::output::{Answer, chart_option::ChartError, files::WriteError, message, one_or_many};
 
@@ -70,7 +70,7 @@ fn wording(error: &(dyn Error + 'static)) -> String {
         )
     } else if let Some(GpioError::NoSuchName { name, chips, similar, .. }) = error.downcast_ref() {
         format!("no line of {chips} is named {name:?}{similar}; `hpt latency gpio --list` shows all names")
-    } else if let Some(CaptureFault { line, problem, is_capture: false, .. }) = error.downcast_ref() {
+    } else if let Some(CaptureTextError { line, problem, is_capture: false, .. }) = error.downcast_ref() {
         format!("line {line}: {problem}; `hpt capture FILE` writes one")
     } else {
         error.to_string()
@@ -88,13 +88,13 @@ pub(crate) fn restore_command(folder: &Path) -> String {
 
 /// Returns the fix for a source that is not available. If the library suggests a function, the fix suggests a command
 /// instead.
-pub(crate) fn source_remedy(reason: &Unavailable) -> Option<String> {
+pub(crate) fn source_remedy(reason: &SourceError) -> Option<String> {
     match reason {
-        Unavailable::IllegalInstruction => Some(
+        SourceError::IllegalInstruction => Some(
             "use the source that `hpt probe` chooses; hpt cannot distinguish between a missing counter, an emulator, and a kernel that closes the counter".to_owned(),
         ),
-        Unavailable::Captured => Some("run hpt on the system itself".to_owned()),
-        Unavailable::Unknown { nearest, .. } if nearest.is_empty() => {
+        SourceError::Captured => Some("run hpt on the system itself".to_owned()),
+        SourceError::Unknown { nearest, .. } if nearest.is_empty() => {
             Some("run `hpt probe` to list all names".to_owned())
         }
         other => other.remedy(),
@@ -139,7 +139,7 @@ pub(crate) enum Failure {
     Source {
         name: String,
         #[source]
-        reason: Unavailable,
+        reason: SourceError,
     },
     #[error("CPU {cpu} is not online (online: {online})")]
     NotOnline { cpu: usize, online: CpuList },
@@ -154,7 +154,7 @@ pub(crate) enum Failure {
     #[error("cannot time a single read")]
     Stopwatch(#[from] StopwatchError),
     #[error("cannot read in the kernel")]
-    InKernel(#[from] KernelReadsRefused),
+    InKernel(#[from] KernelReadsError),
     #[error("cannot access the saved calibration")]
     State(#[from] StateError),
     #[error(
@@ -260,7 +260,7 @@ pub(crate) enum Failure {
     #[error("cannot start the load: {0}")]
     Load(String),
     #[error("cannot use {0} as the clock of the measurement")]
-    NotTheClock(String, #[source] SourceRefused),
+    NotTheClock(String, #[source] UseSourceError),
     #[error("cannot read the kernel's clocksources: /sys/devices/system/clocksource is missing or empty; mount /sys")]
     NoClockSources,
     #[error("clocksource {name:?} is not available (available: {available}){why}")]
@@ -313,7 +313,7 @@ impl Failure {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::NotMeant => code(Answer::No),
-            Self::Source { reason: Unavailable::Unknown { .. }, .. }
+            Self::Source { reason: SourceError::Unknown { .. }, .. }
             | Self::NotOnline { .. }
             | Self::Cpu(PinError::NotPresent { .. } | PinError::Offline { .. } | PinError::OutsideCpuset { .. })
             | Self::Gpio(
@@ -397,7 +397,7 @@ impl Failure {
 mod tests {
     use std::path::Path;
 
-    use hpt_core::{SourceId, Unavailable};
+    use hpt_core::{SourceError, SourceId};
     use hpt_instrument::gpio::GpioError;
     use hpt_realtime::knobs::{Journal, JournalError, KnobError};
     use hpt_sys::host::Capture;
@@ -427,10 +427,10 @@ mod tests {
         assert!(text.ends_with("; `hpt latency gpio --list` shows all names"), "{text}");
         let text = causes(&Capture::parse(b"no capture").expect_err("another file"));
         assert!(text.ends_with("; `hpt capture FILE` writes one"), "{text}");
-        let unknown = |nearest| Unavailable::Unknown { name: "any".to_owned(), nearest };
+        let unknown = |nearest| SourceError::Unknown { name: "any".to_owned(), nearest };
         assert!(source_remedy(&unknown(vec![])).is_some_and(|fix| fix.contains("`hpt probe`")));
         assert!(source_remedy(&unknown(vec![SourceId::new("tsc")])).is_some_and(|fix| fix == "did you mean tsc?"));
-        assert!(source_remedy(&Unavailable::Captured).is_some_and(|fix| fix.starts_with("run hpt")));
-        assert!(source_remedy(&Unavailable::IllegalInstruction).is_some_and(|fix| fix.contains("`hpt probe`")));
+        assert!(source_remedy(&SourceError::Captured).is_some_and(|fix| fix.starts_with("run hpt")));
+        assert!(source_remedy(&SourceError::IllegalInstruction).is_some_and(|fix| fix.contains("`hpt probe`")));
     }
 }

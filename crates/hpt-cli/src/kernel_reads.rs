@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use hpt_core::{Frequency, SourceId, stats::Histogram};
-use hpt_instrument::measure::{KernelCounter, KernelReads, KernelReadsRefused};
+use hpt_instrument::measure::{KernelCounter, KernelReads, KernelReadsError};
 
 use crate::{context::Context, source_rate::frequency_of};
 
@@ -18,7 +18,7 @@ pub(crate) struct InKernel {
 }
 
 /// Opens the kernel's clock and the cycle counter. The counter is that of the CPU of the calling thread.
-pub(crate) fn in_kernel(context: &Context) -> Result<Vec<InKernel>, KernelReadsRefused> {
+pub(crate) fn in_kernel(context: &Context) -> Result<Vec<InKernel>, KernelReadsError> {
     let clock = InKernel {
         id: SourceId::new("realtime-in-kernel"),
         how: "ktime_get_real_ts64 in the kernel (hpt_cycles)",
@@ -46,7 +46,7 @@ impl InKernel {
         (waits, count): (&[Duration], u64),
         differences: &mut Histogram,
         mut wait: impl FnMut(Duration, &Histogram) -> ControlFlow<()>,
-    ) -> Result<(), KernelReadsRefused> {
+    ) -> Result<(), KernelReadsError> {
         let in_a_row = waits.iter().all(Duration::is_zero);
         for &pause in waits.iter().cycle() {
             if differences.samples() >= count || wait(pause, differences).is_break() {

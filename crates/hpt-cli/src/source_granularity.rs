@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_clock_with_late_ticks_is_observed_until_it_steps() {
-        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let wall = ManualSource::new("wall").with_step(1_000);
         let mut info = SourceInfo::new(SourceId::new("late"));
         info.claimed_resolution_ns = Some(4_000_000);
         let seen = granularity(&Late { wall: &wall, info }, Frequency::GIGAHERTZ, &wall).expect("it steps");
@@ -78,11 +78,11 @@ mod tests {
     /// The smallest of a few late steps would be 30 ms for a clock that states 4 ms.
     #[test]
     fn a_few_steps_are_too_few_for_a_granularity() {
-        let wall = ManualSource::new("wall").stepping_by(100);
-        let few = ManualSource::new("coarse").stepping_by(1_000);
+        let wall = ManualSource::new("wall").with_step(100);
+        let few = ManualSource::new("coarse").with_step(1_000);
         let enough = granularity(&few, Frequency::GIGAHERTZ, &wall).expect("it steps");
         assert!(enough.steps >= ENOUGH_STEPS && known_granularity(&few, Frequency::GIGAHERTZ, &wall).is_some());
-        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let wall = ManualSource::new("wall").with_step(1_000);
         let mut info = SourceInfo::new(SourceId::new("late"));
         info.claimed_resolution_ns = Some(4_000_000);
         let late = Late { wall: &wall, info };
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_stopped_clock_has_no_observed_granularity() {
-        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let wall = ManualSource::new("wall").with_step(1_000);
         let stands = ManualSource::new("stands");
         assert_eq!(granularity(&stands, Frequency::GIGAHERTZ, &wall), None);
     }

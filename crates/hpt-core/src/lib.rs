@@ -74,7 +74,7 @@
 //! let stopwatch = Stopwatch::calibrated(&host, chosen.source)?;
 //! // `black_box` keeps the compiler from computing the sum in advance.
 //! let (sum, lap) = stopwatch.time(|| (0..1000_u64).map(black_box).sum::<u64>());
-//! println!("{sum}: {:?}, plus {} ns for reading the counter", lap.without_own_cost(), lap.own_cost_ns());
+//! println!("{sum}: {:?}, plus {:?} for reading the counter", lap.without_own_cost(), lap.own_cost());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -130,7 +130,7 @@
 //! An [`Instant`] never goes back, even across threads, except in the two cases that [`Instant::now`] documents. Its
 //! distance from the kernel's `CLOCK_MONOTONIC` stays within the bound that [`clock::status`] reports. A calibration
 //! states whether its error is a bound or a standard uncertainty. A sleep never ends before its deadline, unless it is
-//! interrupted. Opening a source can fail; the error then states the reason, and [`Unavailable::remedy`] returns a fix,
+//! interrupted. Opening a source can fail; the error then states the reason, and [`SourceError::remedy`] returns a fix,
 //! if there is one. Reading an open source never fails. No code runs before `main`, and no thread runs in the
 //! background. The only global state is the clock behind [`Instant`].
 //!
@@ -216,7 +216,7 @@ pub use source::{AcpiPm, BcmSystimer, BcmSystimerLow, Hpet, HpetLow, PerfTime, P
 pub use source::{ArmCounter, ArmCycles, PerfCycles, RiscvTime, Tsc};
 #[doc(inline)]
 pub use source::{Opened, TimeSource};
-pub use source::{PosixClock, PosixId, SourceId, SourceInfo, Unavailable};
+pub use source::{PosixClock, PosixId, SourceError, SourceId, SourceInfo};
 pub use stats::Spread;
 #[doc(inline)]
 pub use stopwatch::{CycleLap, CycleStopwatch, Lap, Stopwatch};

@@ -134,7 +134,7 @@ impl Pacer {
 
     /// Sets the first deadline to `first`.
     #[must_use]
-    pub const fn starting_at(mut self, first: Instant) -> Self {
+    pub const fn with_start(mut self, first: Instant) -> Self {
         self.next = first;
         self
     }
@@ -235,7 +235,7 @@ mod tests {
     fn latency_does_not_accumulate() {
         let period = Duration::from_micros(500);
         let first = Instant::now() + period;
-        let mut pacer = Pacer::new(period).starting_at(first).with_overrun(Overrun::CatchUp);
+        let mut pacer = Pacer::new(period).with_start(first).with_overrun(Overrun::CatchUp);
         for number in 0..20_u32 {
             let tick = pacer.wait();
             assert_eq!(tick.deadline, first + number * period);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use criterion::measurement::{Measurement, ValueFormatter};
-use hpt_core::{Host, Opened, Unavailable};
+use hpt_core::{Host, Opened, SourceError};
 
 use crate::{
     format::{Count, Units},
@@ -30,7 +30,7 @@ pub trait Event: Debug + Sized + sealed::Sealed {
     /// # Errors
     ///
     /// Returns the reason why the event cannot be counted here.
-    fn open(host: &Host) -> Result<Self, NotCounted>;
+    fn open(host: &Host) -> Result<Self, CountError>;
 
     /// Returns the name of the counter.
     fn counter(&self) -> &'static str;
@@ -55,15 +55,15 @@ pub(crate) mod sealed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
-pub struct NotCounted {
+pub struct CountError {
     /// The reason.
     pub reason: String,
     /// The fix, if there is one.
     pub fix: Option<String>,
 }
 
-impl From<Unavailable> for NotCounted {
-    fn from(reason: Unavailable) -> Self {
+impl From<SourceError> for CountError {
+    fn from(reason: SourceError) -> Self {
         Self { fix: reason.remedy(), reason: reason.to_string() }
     }
 }
@@ -96,7 +96,7 @@ struct State<E: Event> {
 
 enum Choice<E: Event> {
     Counter { event: E, own_cost: OnceCell<u64>, formatter: Count },
-    Time { refused: NotCounted, time: Result<Time<Opened>, String> },
+    Time { refused: CountError, time: Result<Time<Opened>, String> },
 }
 
 impl<E: Event> Clone for Counting<E> {
@@ -142,13 +142,13 @@ impl<E: Event> Counting<E> {
     /// # Errors
     ///
     /// Returns the reason and the fix if the event cannot be counted on this machine.
-    pub fn open() -> Result<Self, NotCounted> {
+    pub fn open() -> Result<Self, CountError> {
         E::open(&Host::live()).map(|event| Self::with(OnceCell::from(Choice::counter(event))))
     }
 
     /// Prints nothing. Call this before the first measurement.
     #[must_use]
-    pub fn silent(self) -> Self {
+    pub fn without_output(self) -> Self {
         self.state.is_silent.set(true);
         self
     }
@@ -159,7 +159,7 @@ impl<E: Event> Counting<E> {
 
     /// Returns why time is measured instead; `None` if the event is counted. Opens the counter if necessary.
     #[must_use]
-    pub fn fallback(&self) -> Option<&NotCounted> {
+    pub fn fallback(&self) -> Option<&CountError> {
         match self.opened() {
             Choice::Counter { .. } => None,
             Choice::Time { refused, .. } => Some(refused),
@@ -202,7 +202,7 @@ impl<E: Event> Counting<E> {
             Ok(event) => Choice::counter(event),
             Err(refused) => {
                 let time = Time::best().map_err(|reason| reason.to_string());
-                let time = if self.state.is_silent.get() { time.map(Time::silent) } else { time };
+                let time = if self.state.is_silent.get() { time.map(Time::without_output) } else { time };
                 self.say(&format!("{} are not counted: {refused}", E::UNITS.one));
                 if let Some(fix) = &refused.fix {
                     self.say(&format!("fix: {fix}"));
@@ -322,7 +322,7 @@ mod tests {
     use criterion::measurement::Measurement;
     use hpt_core::Host;
 
-    use super::{Counting, Event, NotCounted, sealed::Sealed};
+    use super::{CountError, Counting, Event, sealed::Sealed};
     use crate::format::Units;
 
     const APPLES: Units = Units {
@@ -353,10 +353,10 @@ mod tests {
         type Started = u64;
         const UNITS: &'static Units = &APPLES;
 
-        fn open(_host: &Host) -> Result<Self, NotCounted> {
+        fn open(_host: &Host) -> Result<Self, CountError> {
             OPENED.set(OPENED.get() + 1);
             if REFUSED.get() {
-                return Err(NotCounted { reason: "no tree".to_owned(), fix: Some("plant one".to_owned()) });
+                return Err(CountError { reason: "no tree".to_owned(), fix: Some("plant one".to_owned()) });
             }
             Ok(Self)
         }
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_count_is_without_the_overhead() {
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         let start = apples.start();
         grow(1_000);
         let lap = apples.end(start);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_counter_is_opened_at_the_first_interval() {
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         assert_eq!((apples.zero().laps(), OPENED.get()), (0, 0));
         let _ = apples.end(apples.start());
         let _ = apples.clone().end(apples.start());
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_refused_counter_is_replaced_with_time_and_named() {
         REFUSED.set(true);
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         let lap = apples.end(apples.start());
         assert!(apples.to_f64(&lap).is_finite());
         let refused = apples.fallback().expect("refused");
@@ -411,13 +411,13 @@ mod tests {
     fn an_opened_counter_never_becomes_time() {
         let apples = Counting::<Scripted>::open().expect("a tree");
         REFUSED.set(true);
-        assert_eq!(apples.silent().name(), "apples by tree");
+        assert_eq!(apples.without_output().name(), "apples by tree");
     }
 
     #[test]
     #[should_panic(expected = "apples are unknown: the tree was cut")]
     fn an_unknown_count_is_never_a_value() {
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         grow(1_000);
         let start = apples.start();
         APPLES_SO_FAR.set(0);
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_discarded_unknown_count_is_forgotten() {
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         grow(1_000);
         let start = apples.start();
         APPLES_SO_FAR.set(0);
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "apples are unknown: the tree was cut")]
     fn an_unknown_empty_lap_is_no_overhead() {
-        let apples = Counting::<Scripted>::new().silent();
+        let apples = Counting::<Scripted>::new().without_output();
         IS_CUT.set(true);
         let _ = apples.overhead();
     }

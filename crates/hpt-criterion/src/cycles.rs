@@ -3,7 +3,7 @@
 use hpt_core::{ArmCycles, CycleStopwatch, Host, PerfCycles, stopwatch::CyclesStarted};
 
 use crate::{
-    counting::{Event, NotCounted, sealed::Sealed},
+    counting::{CountError, Event, sealed::Sealed},
     format::Units,
 };
 
@@ -29,7 +29,7 @@ impl Event for CoreCycles {
         per: ["cycles/bit", "cycles/byte", "cycles/element"],
     };
 
-    fn open(host: &Host) -> Result<Self, NotCounted> {
+    fn open(host: &Host) -> Result<Self, CountError> {
         // The perf event cannot be opened while the module has opened the counter to programs, and the counter cannot
         // be read without the module. The reason of the event is the more useful one: no module is necessary for it.
         match PerfCycles::open(host) {

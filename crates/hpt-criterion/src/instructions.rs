@@ -4,7 +4,7 @@ use hpt_core::Host;
 
 use self::perf::Counter;
 use crate::{
-    counting::{Event, NotCounted, sealed::Sealed},
+    counting::{CountError, Event, sealed::Sealed},
     format::Units,
 };
 
@@ -25,9 +25,9 @@ impl Event for UserInstructions {
         per: ["instructions/bit", "instructions/byte", "instructions/element"],
     };
 
-    fn open(host: &Host) -> Result<Self, NotCounted> {
+    fn open(host: &Host) -> Result<Self, CountError> {
         if !host.is_live() {
-            return Err(hpt_core::Unavailable::Captured.into());
+            return Err(hpt_core::SourceError::Captured.into());
         }
         Counter::open().map(Self)
     }
@@ -55,10 +55,10 @@ mod perf {
 
     use std::{cell::RefCell, io};
 
-    use hpt_core::{Architecture, Unavailable, source::MissingRight};
+    use hpt_core::{Architecture, SourceError, source::MissingRight};
     use perf_event::{Builder, ReadFormat, events::Hardware};
 
-    use crate::counting::NotCounted;
+    use crate::counting::CountError;
 
     /// The highest value of `kernel.perf_event_paranoid` at which a process may count its own events in user mode.
     const HIGHEST_PARANOID: i32 = 2;
@@ -67,7 +67,7 @@ mod perf {
     pub(super) struct Counter(RefCell<perf_event::Counter>);
 
     impl Counter {
-        pub(super) fn open() -> Result<Self, NotCounted> {
+        pub(super) fn open() -> Result<Self, CountError> {
             let refused = |error: io::Error| refusal(&error);
             // A pinned event has its counter all the time, or is in an error state; it is never scaled.
             let mut counter = Builder::new(Hardware::INSTRUCTIONS)
@@ -91,14 +91,14 @@ mod perf {
     }
 
     /// Translates the error of `perf_event_open(2)` into its cause and fix.
-    pub(super) fn refusal(error: &io::Error) -> NotCounted {
+    pub(super) fn refusal(error: &io::Error) -> CountError {
         let no_pmu = |name: &str, meaning: &str| {
             let reason = format!("no hardware counter for instructions: perf_event_open returns {name}: {meaning}");
-            let fix = Unavailable::NoPmu { evidence: String::new(), have: Architecture::HERE }.remedy();
-            NotCounted { reason, fix }
+            let fix = SourceError::NoPmu { evidence: String::new(), have: Architecture::HERE }.remedy();
+            CountError { reason, fix }
         };
         if error.kind() == io::ErrorKind::UnexpectedEof {
-            return Unavailable::InUse {
+            return SourceError::InUse {
                 evidence: "the kernel assigned no counter to a pinned event".to_owned(),
                 cause: None,
             }
@@ -109,12 +109,12 @@ mod perf {
             Some(libc::ENODEV | libc::ENXIO) => no_pmu("ENODEV", "the processor has no working counters"),
             Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the available counters cannot count instructions"),
             Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel or emulator does not support perf events"),
-            Some(libc::EACCES) => Unavailable::NoRight {
+            Some(libc::EACCES) => SourceError::NoRight {
                 path: "/proc/sys/kernel/perf_event_paranoid".to_owned(),
                 right: MissingRight::PerfEvents { highest: HIGHEST_PARANOID },
             }
             .into(),
-            _ => NotCounted {
+            _ => CountError {
                 reason: format!("perf_event_open failed: {error}"),
                 fix: Some("check for a seccomp filter or a sandbox around this process".to_owned()),
             },
@@ -126,14 +126,14 @@ mod perf {
 mod perf {
     //! The crate perf-event2 does not support this architecture.
 
-    use crate::counting::NotCounted;
+    use crate::counting::CountError;
 
     #[derive(Debug)]
     pub(super) enum Counter {}
 
     impl Counter {
-        pub(super) fn open() -> Result<Self, NotCounted> {
-            Err(NotCounted {
+        pub(super) fn open() -> Result<Self, CountError> {
+            Err(CountError {
                 reason: "hpt-criterion counts instructions only on x86-64 and aarch64".to_owned(),
                 fix: Some("count cycles with hpt_criterion::Cycles".to_owned()),
             })

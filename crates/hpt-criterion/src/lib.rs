@@ -54,11 +54,11 @@ mod time;
 pub use hpt_core::Opened;
 
 pub use self::{
-    counting::{Counting, Event, NotCounted, Started},
+    counting::{CountError, Counting, Event, Started},
     cycles::CoreCycles,
     instructions::UserInstructions,
     laps::Laps,
-    time::{Rate, Time, TimeRefused, TimeReport},
+    time::{Rate, Time, TimeError, TimeReport},
 };
 
 /// The examples in the README are compiled as tests.

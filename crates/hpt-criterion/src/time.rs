@@ -4,7 +4,7 @@ use std::{cell::OnceCell, fmt, rc::Rc, time::Duration};
 
 use criterion::measurement::{Measurement, ValueFormatter};
 use hpt_core::{
-    Frequency, Host, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable, Width,
+    Frequency, Host, Opened, PosixClock, PosixId, SourceError, SourceId, SourceInfo, TimeSource, Width,
     calibrate::calibrate,
     source::{self, Nominal, Quantity, StatedBy},
 };
@@ -68,10 +68,10 @@ impl<S> Clone for Time<S> {
 /// The reason why a source cannot measure the time of a benchmark.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TimeRefused {
+pub enum TimeError {
     /// The source cannot be opened.
     #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] SourceError),
     /// The counter wraps within ten years, so a long benchmark could be shown as a short one.
     #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it with hpt_core::Widened")]
     TooNarrow {
@@ -206,8 +206,8 @@ impl<S: TimeSource> Time<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`TimeRefused`] if the source counts cycles, or wraps within ten years.
-    pub fn new(source: S) -> Result<Self, TimeRefused> {
+    /// Returns [`TimeError`] if the source counts cycles, or wraps within ten years.
+    pub fn new(source: S) -> Result<Self, TimeError> {
         check(source.info())?;
         Ok(Self {
             source: Rc::new(source),
@@ -232,7 +232,7 @@ impl<S: TimeSource> Time<S> {
 
     /// Does not print the report.
     #[must_use]
-    pub fn silent(self) -> Self {
+    pub fn without_output(self) -> Self {
         Self { is_silent: true, calibrated: Rc::default(), ..self }
     }
 
@@ -289,12 +289,12 @@ fn nanoseconds(resolution: u64) -> f64 {
 }
 
 /// Checks that the ticks of a source are time, and that it does not wrap soon.
-fn check(info: &SourceInfo) -> Result<(), TimeRefused> {
+fn check(info: &SourceInfo) -> Result<(), TimeError> {
     if info.quantity == Quantity::Cycles {
-        return Err(TimeRefused::NotTime { source_id: info.id.clone() });
+        return Err(TimeError::NotTime { source_id: info.id.clone() });
     }
     if let Some(wraps_after) = info.longest_difference() {
-        return Err(TimeRefused::TooNarrow { source_id: info.id.clone(), width: info.width, wraps_after });
+        return Err(TimeError::TooNarrow { source_id: info.id.clone(), width: info.width, wraps_after });
     }
     Ok(())
 }
@@ -305,8 +305,8 @@ impl Time<Opened> {
     ///
     /// # Errors
     ///
-    /// Returns [`TimeRefused::Unavailable`] if no source is suitable.
-    pub fn best() -> Result<Self, TimeRefused> {
+    /// Returns [`TimeError::Unavailable`] if no source is suitable.
+    pub fn best() -> Result<Self, TimeError> {
         let host = Host::live();
         match source::choose(&host) {
             Ok(chosen) => Self::new(chosen.source),
@@ -320,8 +320,8 @@ impl Time<Opened> {
     ///
     /// # Errors
     ///
-    /// Returns [`TimeRefused`] if the source is not available, counts cycles, or wraps within ten years.
-    pub fn open(name: &str) -> Result<Self, TimeRefused> {
+    /// Returns [`TimeError`] if the source is not available, counts cycles, or wraps within ten years.
+    pub fn open(name: &str) -> Result<Self, TimeError> {
         Self::new(source::open(&Host::live(), name)?)
     }
 }
@@ -378,7 +378,7 @@ mod tests {
         testing::ManualSource,
     };
 
-    use super::{Rate, Time, TimeRefused};
+    use super::{Rate, Time, TimeError};
 
     const MEGAHERTZ: Frequency = Frequency::from_hertz(1_000_000).expect("not zero");
 
@@ -390,8 +390,8 @@ mod tests {
     #[test]
     fn an_interval_is_its_time_without_the_overhead() {
         // Each read takes 3 µs.
-        let source = microseconds().stepping_by(3);
-        let time = Time::new(&source).expect("64 bits").silent();
+        let source = microseconds().with_step(3);
+        let time = Time::new(&source).expect("64 bits").without_output();
         let start = time.start();
         source.advance(40);
         let lap = time.end(start);
@@ -407,8 +407,8 @@ mod tests {
 
     #[test]
     fn the_laps_of_a_sample_each_have_the_overhead() {
-        let source = microseconds().stepping_by(3);
-        let time = Time::new(&source).expect("64 bits").silent();
+        let source = microseconds().with_step(3);
+        let time = Time::new(&source).expect("64 bits").without_output();
         let sample = (0..10).fold(time.zero(), |sample, _| time.add(&sample, &time.end(time.start())));
         assert_eq!((sample.ticks(), sample.laps()), (30, 10));
         assert!(time.to_f64(&sample).abs() < 100.0, "less than a tick");
@@ -417,8 +417,8 @@ mod tests {
 
     #[test]
     fn nothing_is_read_before_the_first_value() {
-        let source = microseconds().stepping_by(1);
-        let time = Time::new(&source).expect("64 bits").silent();
+        let source = microseconds().with_step(1);
+        let time = Time::new(&source).expect("64 bits").without_output();
         let (_, _, _) = (time.formatter(), time.name(), time.zero());
         let lap = time.end(time.start());
         assert_eq!(source_reads(&source), 2, "only the lap has read the source");
@@ -433,8 +433,8 @@ mod tests {
 
     #[test]
     fn clones_share_one_calibration() {
-        let source = microseconds().stepping_by(1);
-        let time = Time::new(&source).expect("64 bits").silent();
+        let source = microseconds().with_step(1);
+        let time = Time::new(&source).expect("64 bits").without_output();
         let clone = time.clone();
         let _ = time.report();
         let reads = source_reads(&source);
@@ -444,8 +444,8 @@ mod tests {
 
     #[test]
     fn a_stated_frequency_is_not_measured() {
-        let source = ManualSource::new("no rate").stepping_by(2);
-        let time = Time::new(&source).expect("64 bits").with_frequency(MEGAHERTZ).silent();
+        let source = ManualSource::new("no rate").with_step(2);
+        let time = Time::new(&source).expect("64 bits").with_frequency(MEGAHERTZ).without_output();
         assert_eq!(time.report().rate, Rate::Stated(MEGAHERTZ));
         assert_eq!(time.report().overhead_ns, 2_000.0);
     }
@@ -454,7 +454,7 @@ mod tests {
     #[should_panic(expected = "state the frequency with Time::with_frequency")]
     fn a_source_without_a_frequency_is_refused_with_a_fix() {
         let source = ManualSource::with_info(SourceInfo::new(SourceId::new("stopped")));
-        let time = Time::new(&source).expect("64 bits").silent();
+        let time = Time::new(&source).expect("64 bits").without_output();
         time.to_f64(&time.zero());
     }
 
@@ -467,6 +467,6 @@ mod tests {
             .with_width(Width::BITS_32)
             .with_nominal(MEGAHERTZ, StatedBy::Definition);
         let refused = Time::new(ManualSource::with_info(narrow)).expect_err("71 minutes");
-        assert!(matches!(refused, TimeRefused::TooNarrow { .. }), "{refused}");
+        assert!(matches!(refused, TimeError::TooNarrow { .. }), "{refused}");
     }
 }

@@ -37,7 +37,7 @@ pub enum RealtimeError {
     },
     /// The kernel would throttle a thread that never blocks under the requested policy.
     #[error(
-        "the kernel throttles a thread under {policy} that never blocks: {throttling}; disable throttling (`Setup::without_throttling`) or accept it (`Setup::accepting_throttling`)"
+        "the kernel throttles a thread under {policy} that never blocks: {throttling}; disable throttling (`Setup::without_throttling`) or accept it (`Setup::with_throttling_accepted`)"
     )]
     Throttled {
         /// The requested policy.

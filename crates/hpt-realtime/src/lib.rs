@@ -10,8 +10,8 @@
 //! use hpt_realtime::{Policy, Behavior, Setup};
 //!
 //! let host = Host::live();
-//! let setup = Setup::blocking().on_cpu(1).policy(Policy::Fifo(50)).with_memory_locked();
-//! let held = setup.best_effort().apply(&host)?;
+//! let setup = Setup::blocking().with_cpu(1).with_policy(Policy::Fifo(50)).with_memory_locked();
+//! let held = setup.with_best_effort().apply(&host)?;
 //! for refused in held.refused() {
 //!     println!("without {}: {}", refused.setting, refused.error);
 //! }

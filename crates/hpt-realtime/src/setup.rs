@@ -45,7 +45,7 @@ impl Setup {
 
     /// Creates an empty request for a thread that never blocks. RT throttling pauses such a thread for part of every
     /// second. While throttling is on, a real-time policy is therefore refused, unless throttling is
-    /// [accepted](Self::accepting_throttling).
+    /// [accepted](Self::with_throttling_accepted).
     pub fn spinning() -> Self {
         Self::new(Behavior::Spins)
     }
@@ -74,20 +74,20 @@ impl Setup {
 
     /// Pins the thread to this CPU. A thread under [`Policy::Deadline`] cannot be pinned, unless the CPU has a cpuset
     /// partition of its own.
-    pub fn on_cpu(mut self, cpu: usize) -> Self {
+    pub fn with_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
         self
     }
 
     /// Applies system-wide settings to these CPUs instead of the calling thread's CPUs, to prepare the system for
     /// several threads.
-    pub fn around_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
+    pub fn with_settings_on_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
         self.around = Some(cpus.into());
         self
     }
 
     /// Sets the scheduling policy of the thread.
-    pub fn policy(mut self, policy: Policy) -> Self {
+    pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
@@ -99,7 +99,7 @@ impl Setup {
     }
 
     /// Touches this number of bytes of the thread's stack in advance.
-    pub fn with_stack_of(mut self, bytes: usize) -> Self {
+    pub fn with_stack(mut self, bytes: usize) -> Self {
         self.stack_bytes = Some(bytes);
         self
     }
@@ -144,26 +144,26 @@ impl Setup {
     }
 
     /// Allows a real-time policy for a busy-waiting thread even if throttling is on.
-    pub fn accepting_throttling(mut self) -> Self {
+    pub fn with_throttling_accepted(mut self) -> Self {
         self.throttling_accepted = true;
         self
     }
 
     /// Skips settings that are refused, and lists them in the guard. Without best effort, the first refusal undoes
     /// everything and is returned as the error.
-    pub fn best_effort(mut self) -> Self {
+    pub fn with_best_effort(mut self) -> Self {
         self.best_effort = true;
         self
     }
 
     /// Sets the journal that records the system-wide changes. By default, this is the journal in [`Journal::FOLDER`].
-    pub fn in_journal(mut self, journal: Journal) -> Self {
+    pub fn with_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
     /// Sets the program name that the journal records with system-wide changes.
-    pub fn on_behalf_of(mut self, name: impl Into<String>) -> Self {
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.by = name.into();
         self
     }
@@ -179,7 +179,7 @@ impl Setup {
     /// # Errors
     ///
     /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
-    /// [best effort](Self::best_effort), returns an error only for a system snapshot.
+    /// [best effort](Self::with_best_effort), returns an error only for a system snapshot.
     pub fn apply(&self, host: &Host) -> Result<RealtimeGuard, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
@@ -448,17 +448,17 @@ mod tests {
     fn everything(machine: &Machine) -> Setup {
         machine.write(BOOST, "1");
         Setup::spinning()
-            .on_cpu(allowed_cpus()[0])
-            .policy(Policy::Fifo(2))
+            .with_cpu(allowed_cpus()[0])
+            .with_policy(Policy::Fifo(2))
             .with_memory_locked()
-            .with_stack_of(64 << 10)
+            .with_stack(64 << 10)
             .without_slack()
             .with_max_wakeup_latency(Duration::from_micros(5))
             .without_throttling()
             .with_governor("performance")
             .without_turbo()
-            .in_journal(journal(machine))
-            .on_behalf_of("a test")
+            .with_journal(journal(machine))
+            .with_name("a test")
     }
 
     fn names(held: &RealtimeGuard) -> Vec<&'static str> {
@@ -473,8 +473,10 @@ mod tests {
             return skipped!("the machine made of files has CPUs 0 and 1");
         }
         let before = EffectiveSettings::of_this_thread(&Host::live());
-        let held =
-            everything(&machine).best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
+        let held = everything(&machine)
+            .with_best_effort()
+            .put_in_force(&machine.host)
+            .expect("best effort skips refused settings");
         // The files of the simulated machine require no permission here; which settings of this thread take effect
         // depends on the kernel.
         let refused = names(&held);
@@ -518,9 +520,9 @@ mod tests {
         assert!(expected, "{error}");
         assert_eq!((machine.read(RUNTIME).as_str(), entries(&machine)), ("950000", 0));
         assert_eq!(allowed_cpus(), cpus);
-        let wanted = Setup::blocking().on_cpu(100_000);
+        let wanted = Setup::blocking().with_cpu(100_000);
         assert!(matches!(wanted.put_in_force(&machine.host), Err(RealtimeError::Cpu(_))));
-        let held = wanted.best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
+        let held = wanted.with_best_effort().put_in_force(&machine.host).expect("best effort skips refused settings");
         assert_eq!((names(&held), held.cpu()), (vec!["cpu"], None));
     }
 
@@ -529,9 +531,9 @@ mod tests {
         let machine = Machine::new("-1");
         machine
             .write("proc/thread-self/limits", "Max realtime timeout      200000               unlimited            us");
-        let spins = Setup::spinning().policy(Policy::Fifo(1));
+        let spins = Setup::spinning().with_policy(Policy::Fifo(1));
         // Accepting throttling does not imply accepting this limit.
-        for setup in [spins.clone(), spins.clone().accepting_throttling()] {
+        for setup in [spins.clone(), spins.clone().with_throttling_accepted()] {
             let refused = setup.put_in_force(&machine.host).expect_err("it would be killed");
             assert!(matches!(refused, RealtimeError::Timeout { limit, .. } if limit.as_millis() == 200), "{refused}");
             assert!(refused.to_string().contains("prlimit --rttime=unlimited"), "{refused}");
@@ -545,16 +547,16 @@ mod tests {
     #[test]
     fn a_policy_is_refused_if_throttling_affects_it_unless_accepted() {
         let machine = Machine::new("950000");
-        let spins = Setup::spinning().policy(Policy::RoundRobin(1));
+        let spins = Setup::spinning().with_policy(Policy::RoundRobin(1));
         let refused = spins.put_in_force(&machine.host).expect_err("throttling is on");
         assert!(
             matches!(refused, RealtimeError::Throttled { throttling: Throttling::Bandwidth { .. }, .. }),
             "{refused}"
         );
         for allowed in [
-            spins.clone().accepting_throttling(),
-            spins.clone().without_throttling().in_journal(journal(&machine)),
-            Setup::blocking().policy(Policy::RoundRobin(1)),
+            spins.clone().with_throttling_accepted(),
+            spins.clone().without_throttling().with_journal(journal(&machine)),
+            Setup::blocking().with_policy(Policy::RoundRobin(1)),
         ] {
             match allowed.put_in_force(&machine.host) {
                 Ok(held) => assert_eq!(held.effective().policy.as_deref(), Some("rr")),
@@ -567,14 +569,14 @@ mod tests {
     #[test]
     fn concurrent_setups_do_not_change_the_system() {
         let machine = Machine::new("950000");
-        let setup = Setup::blocking().without_throttling().in_journal(journal(&machine));
+        let setup = Setup::blocking().without_throttling().with_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         assert_eq!(entries(&machine), 1);
         // A temporary setting ends with the guard that made it.
         assert!(matches!(setup.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         assert_eq!(machine.read(RUNTIME), "-1");
         machine.write(BOOST, "1");
-        let second = Setup::blocking().without_turbo().in_journal(journal(&machine));
+        let second = Setup::blocking().without_turbo().with_journal(journal(&machine));
         assert!(matches!(second.put_in_force(&machine.host), Err(RealtimeError::Journal(_))));
         drop(held);
         drop(second.put_in_force(&machine.host).expect("the first change has ended"));
@@ -590,7 +592,7 @@ mod tests {
     fn settings_are_restored_after_a_panic() {
         let machine = Machine::new("950000");
         let panicked = std::panic::catch_unwind(|| {
-            let setup = Setup::blocking().without_throttling().in_journal(journal(&machine));
+            let setup = Setup::blocking().without_throttling().with_journal(journal(&machine));
             let _held = setup.put_in_force(&machine.host).expect("a file accepts any value");
             assert_eq!(machine.read(RUNTIME), "-1");
             panic!("in the middle");
@@ -606,8 +608,8 @@ mod tests {
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime"), "50000000");
             machine.write(&format!("sys/kernel/debug/sched/fair_server/{cpu}/period"), "1000000000");
         }
-        let setup = Setup::spinning().around_cpus([1]).without_throttling();
-        let held = setup.in_journal(journal(&machine)).put_in_force(&machine.host).expect("a file accepts any value");
+        let setup = Setup::spinning().with_settings_on_cpus([1]).without_throttling();
+        let held = setup.with_journal(journal(&machine)).put_in_force(&machine.host).expect("a file accepts any value");
         let runtimes =
             ["cpu0", "cpu1"].map(|cpu| machine.read(&format!("sys/kernel/debug/sched/fair_server/{cpu}/runtime")));
         assert_eq!((runtimes, held.cpu()), (["50000000", "0"].map(str::to_owned), None));
@@ -620,7 +622,7 @@ mod tests {
         let machine = Machine::new("950000");
         machine.write(BOOST, "1");
         let setup = Setup::blocking().without_throttling().without_turbo();
-        let setup = setup.in_journal(journal(&machine));
+        let setup = setup.with_journal(journal(&machine));
         let held = setup.put_in_force(&machine.host).expect("a file accepts any value");
         std::fs::remove_file(machine.folder.path().join(RUNTIME)).expect("ours");
         let failed = held.undo();

@@ -9,7 +9,7 @@ extern crate hpt_sys;
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use hpt_sys::{
-    host::{Capture, CaptureRefused, Entry, ReadRefused},
+    host::{Capture, CaptureError, Entry, ReadRefused},
     testing::hosts::{all, capture_of, path_of},
 };
 use proptest::{
@@ -243,7 +243,7 @@ fn a_derived_capture_that_does_not_fit_its_base_is_refused_with_its_line() {
         let folder = folder_of(&[("base.capture", ALL), ("x.capture", &derived_from("base.capture", sections))]);
         let path = folder.path().join("x.capture");
         match Capture::open(&path).expect_err(sections) {
-            CaptureRefused::Faulty { path: named, fault } => {
+            CaptureError::Faulty { path: named, fault } => {
                 assert_eq!((named, fault.line), (path, line), "{fault}");
                 assert!(fault.to_string().contains(help), "{fault}");
             }

@@ -14,7 +14,7 @@ use hpt_benches::{
 };
 use hpt_core::{
     Host,
-    clock::{self, SourceRefused},
+    clock::{self, UseSourceError},
     source,
 };
 
@@ -55,7 +55,7 @@ pub(crate) const NO_PANIC: &str = "a player does not panic";
 
 /// Changes the clock between the counter and the kernel's clock until the run is over, and leaves
 /// it with the counter. Returns the number of changes.
-fn change_source(every: Duration, over: &AtomicBool) -> Result<u64, SourceRefused> {
+fn change_source(every: Duration, over: &AtomicBool) -> Result<u64, UseSourceError> {
     let host = Host::live();
     let native = clock::source().id;
     let mut changes = 0;

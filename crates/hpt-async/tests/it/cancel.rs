@@ -35,7 +35,7 @@ fn a_cancelled_sleep_leaves_no_pending_deadline() {
 fn a_cancelled_tick_waits_for_the_same_period_again() {
     let timers = Timers::new().unwrap();
     let first = Instant::now() + HOUR;
-    let mut interval = Interval::new(AsyncSleeper::timers(&timers), HOUR).starting_at(first);
+    let mut interval = Interval::new(AsyncSleeper::timers(&timers), HOUR).with_start(first);
     for _ in 0..100 {
         assert!(poll_once(pin!(interval.tick())).is_pending());
         assert_eq!(timers.pending(), 0);
@@ -43,7 +43,7 @@ fn a_cancelled_tick_waits_for_the_same_period_again() {
     assert_eq!((interval.counts().ticks, interval.counts().skipped), (0, 0));
 
     let first = Instant::now() + Duration::from_millis(1);
-    let mut interval = interval.starting_at(first);
+    let mut interval = interval.with_start(first);
     while poll_once(pin!(interval.tick())).is_pending() {
         thread::yield_now();
     }

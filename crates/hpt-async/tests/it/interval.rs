@@ -17,7 +17,7 @@ fn interval(period: Duration) -> Interval {
 /// An interval that is three periods and a half late.
 fn late(overrun: Overrun) -> (Instant, Interval) {
     let first = Instant::now() - LONG * 7 / 2;
-    (first, interval(LONG).starting_at(first).with_overrun(overrun))
+    (first, interval(LONG).with_start(first).with_overrun(overrun))
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn deadlines_stay_on_the_grid() {
         let period = Duration::from_micros(500);
         let first = Instant::now() + period;
         let sleeper = AsyncSleeper::timers(&Timers::new().unwrap()).with_finish(finish);
-        let mut interval = Interval::new(sleeper, period).starting_at(first);
+        let mut interval = Interval::new(sleeper, period).with_start(first);
         let mut periods = 0;
         for _ in 0..300 {
             let tick = block_on(interval.tick());
@@ -76,7 +76,7 @@ fn reset_begins_a_new_grid() {
     let period = Duration::from_millis(2);
     let before = Instant::now();
     let first = before - Duration::from_secs(1);
-    let mut interval = interval(period).starting_at(first).with_overrun(Overrun::Reset);
+    let mut interval = interval(period).with_start(first).with_overrun(Overrun::Reset);
     let tick = block_on(interval.tick());
     assert!(tick.deadline >= before + period);
     let planned_at = tick.deadline - period;
@@ -88,7 +88,7 @@ fn reset_begins_a_new_grid() {
 fn from_now_counts_from_the_end_of_the_wait() {
     let period = Duration::from_millis(1);
     let first = Instant::now() - Duration::from_secs(1);
-    let mut interval = interval(period).starting_at(first).with_overrun(Overrun::FromNow);
+    let mut interval = interval(period).with_start(first).with_overrun(Overrun::FromNow);
     let tick = block_on(interval.tick());
     assert_eq!((tick.deadline, tick.skipped), (first, 0));
     let mut before = tick.deadline + tick.late;
@@ -104,7 +104,7 @@ fn from_now_counts_from_the_end_of_the_wait() {
 fn a_late_tick_that_is_cancelled_counts_as_one_overrun() {
     let period = Duration::from_millis(20);
     let first = Instant::now() - Duration::from_secs(1);
-    let mut interval = interval(period).starting_at(first).with_overrun(Overrun::Reset);
+    let mut interval = interval(period).with_start(first).with_overrun(Overrun::Reset);
     // Whether it is pending or not depends on the machine's load: it is dropped at once.
     let was_pending = poll_once(pin!(interval.tick())).is_pending();
     let skipped = interval.counts().skipped;

@@ -62,7 +62,7 @@ pub(crate) fn run(context: &Context) -> Result<Answer, Failure> {
 
 /// Returns the source that hpt chooses, with its read overhead.
 fn best_source(context: &Context) -> Result<String, Failure> {
-    let monotonic = || Failure::Source { name: "monotonic".to_owned(), reason: hpt_core::Unavailable::Captured };
+    let monotonic = || Failure::Source { name: "monotonic".to_owned(), reason: hpt_core::SourceError::Captured };
     let source = choose(&context.host).map_err(|_| monotonic())?.source;
     let raw = PosixClock::open(&context.host, PosixId::MonotonicRaw).map_err(|_| monotonic())?;
     let cost =

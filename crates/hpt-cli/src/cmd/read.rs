@@ -92,7 +92,7 @@ fn read(arguments: &ReadArguments, context: &Context, sources: &[&dyn TimeSource
     let _listening = pacer.as_ref().map(|pacer| Signals::interrupts(pacer.waker())).transpose()?;
     // The grid of the intervals begins with the first reading.
     let first = Instant::now();
-    let starting = |pacer: Pacer| pacer.starting_at(first + arguments.interval.unwrap_or_default());
+    let starting = |pacer: Pacer| pacer.with_start(first + arguments.interval.unwrap_or_default());
     let mut pacer = pacer.map(starting);
     let mut done = 0;
     for round in &mut rounds {

@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn timed(reads: u64) -> Timed {
-        let clock = ManualSource::new("clock").stepping_by(40);
+        let clock = ManualSource::new("clock").with_step(40);
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost =

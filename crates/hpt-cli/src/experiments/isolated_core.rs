@@ -199,7 +199,7 @@ mod tests {
         let info = SourceInfo::new(SourceId::new("microseconds")).with_width(Width::BITS_32);
         let info = info.with_nominal(Frequency::MEGAHERTZ, StatedBy::Definition);
         // Each reading is 7 µs after the one before it, so that a delay of 1000 µs ends 1 µs late.
-        let counter = ManualSource::with_info(info).stepping_by(7);
+        let counter = ManualSource::with_info(info).with_step(7);
         let mut counted = Counted::default();
         assert_eq!(counted.by_counter(&counter, 50, || ControlFlow::Continue(())), 50);
         let found = figures(&counted, 0.0, "a counter");

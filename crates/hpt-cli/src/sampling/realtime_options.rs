@@ -317,7 +317,7 @@ impl RealtimeOptions {
     ) -> Result<SettingsGuard, Failure> {
         let mut setup = self.of_the_machine(Setup::new(conduct));
         if let Some(cpus) = cpus.iter().copied().collect::<Option<Vec<_>>>() {
-            setup = setup.around_cpus(cpus);
+            setup = setup.with_settings_on_cpus(cpus);
         }
         self.apply(setup, context, conduct, by)
     }
@@ -342,10 +342,10 @@ impl RealtimeOptions {
         by: &str,
     ) -> Result<SettingsGuard, Failure> {
         if setup.changes_the_machine() {
-            setup = setup.on_behalf_of(by).in_journal(context.journal(self.journal.as_deref())?);
+            setup = setup.with_name(by).with_journal(context.journal(self.journal.as_deref())?);
         }
         if self.best_effort {
-            setup = setup.best_effort();
+            setup = setup.with_best_effort();
         }
         let held = setup.apply(&context.host)?;
         let has_fair_server = has_fair_server(&context.host.facts().kernel_release);
@@ -356,15 +356,15 @@ impl RealtimeOptions {
     fn of_a_thread(&self, conduct: Behavior, cpu: Option<usize>) -> Setup {
         let mut setup = Setup::new(conduct);
         if let Some(cpu) = cpu {
-            setup = setup.on_cpu(cpu);
+            setup = setup.with_cpu(cpu);
         }
         if let Some(class) = self.class() {
-            setup = setup.policy(class);
+            setup = setup.with_policy(class);
         }
         if self.mlockall {
-            setup = setup.with_stack_of(STACK_BYTES);
+            setup = setup.with_stack(STACK_BYTES);
         }
-        if self.accept_throttling { setup.accepting_throttling() } else { setup }
+        if self.accept_throttling { setup.with_throttling_accepted() } else { setup }
     }
 
     fn of_the_machine(&self, mut setup: Setup) -> Setup {

@@ -405,8 +405,8 @@ mod tests {
     fn a_source_that_advances_with_its_reference_is_calibrated() {
         // Each read advances its clock by 100 ns. A round reads the reference twice and the source once, so the source
         // has half the rate.
-        let reference = ManualSource::new("reference").stepping_by(100);
-        let source = ManualSource::new("source").stepping_by(100);
+        let reference = ManualSource::new("reference").with_step(100);
+        let source = ManualSource::new("source").with_step(100);
         let calibration = calibrate(&source, &reference, Duration::from_millis(10)).expect("a constant-rate source");
         let limits = calibration.limits.expect("measured");
         assert!(limits.lowest.hertz() <= 500_000_000 && limits.highest.hertz() >= 500_000_000, "{calibration:?}");
@@ -417,8 +417,8 @@ mod tests {
     fn cpu_time_is_not_calibrated() {
         let mut info = SourceInfo::new(SourceId::new("cpu time"));
         info.scope = Scope::Thread;
-        let reference = ManualSource::new("reference").stepping_by(100);
-        let source = ManualSource::with_info(info).stepping_by(10);
+        let reference = ManualSource::new("reference").with_step(100);
+        let source = ManualSource::with_info(info).with_step(10);
         assert_eq!(
             calibrate(&source, &reference, Duration::from_micros(10)),
             Err(CalibrateError::NotATimeCounter(Scope::Thread))
@@ -429,8 +429,8 @@ mod tests {
     fn a_reference_that_is_not_a_clock_or_has_stopped_is_refused() {
         let mut info = ManualSource::new("cpu time").info().clone();
         info.scope = Scope::Process;
-        let cpu_time = ManualSource::with_info(info).stepping_by(10);
-        let source = ManualSource::new("source").stepping_by(1);
+        let cpu_time = ManualSource::with_info(info).with_step(10);
+        let source = ManualSource::new("source").with_step(1);
         let refused = calibrate(&source, &cpu_time, Duration::from_micros(10));
         assert!(matches!(refused, Err(CalibrateError::ReferenceNotATimeCounter { .. })), "{refused:?}");
         let refused = calibrate(&source, &ManualSource::new("still"), Duration::from_micros(10));
@@ -441,8 +441,8 @@ mod tests {
     fn a_reference_that_advances_with_the_tick_yields_a_rate_but_no_bound() {
         let mut info = ManualSource::new("coarse").info().clone();
         info.claimed_resolution_ns = Some(1_000);
-        let source = ManualSource::new("source").stepping_by(100);
-        let coarse = ManualSource::with_info(info).stepping_by(100);
+        let source = ManualSource::new("source").with_step(100);
+        let coarse = ManualSource::with_info(info).with_step(100);
         let calibration = calibrate(&source, &coarse, Duration::from_millis(10)).expect("both advance");
         assert_eq!(calibration.bound_ppm(), None);
     }
@@ -477,7 +477,7 @@ mod tests {
             late_ns in vec(0_u64..3 * TICK_NS, 110),
             stop_ms in 40_u64..100,
         ) {
-            let clock = ManualSource::new("reference").stepping_by(2_000);
+            let clock = ManualSource::new("reference").with_step(2_000);
             let mut info = clock.info().clone();
             info.claimed_resolution_ns = Some(TICK_NS);
             let mut at_ns: Vec<u64> = (1..).zip(&late_ns).map(|(tick, late_ns)| tick * TICK_NS + late_ns).collect();
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_advances_with_the_tick_has_a_bound_of_a_few_ticks() {
-        let clock = ManualSource::new("reference").stepping_by(2_000);
+        let clock = ManualSource::new("reference").with_step(2_000);
         let mut info = clock.info().clone();
         info.claimed_resolution_ns = Some(TICK_NS);
         let ticking = Ticking { clock: &clock, at_ns: (1..=1_100).map(|tick| tick * TICK_NS).collect(), info };
@@ -507,8 +507,8 @@ mod tests {
 
     #[test]
     fn a_reference_without_a_rate_is_refused() {
-        let reference = ManualSource::with_info(SourceInfo::new(SourceId::new("unknown"))).stepping_by(1);
-        let source = ManualSource::new("source").stepping_by(1);
+        let reference = ManualSource::with_info(SourceInfo::new(SourceId::new("unknown"))).with_step(1);
+        let source = ManualSource::new("source").with_step(1);
         assert!(matches!(
             calibrate(&source, &reference, Duration::from_micros(1)),
             Err(CalibrateError::ReferenceWithoutRate(_))
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn a_window_that_ends_during_a_preemption_is_still_closed() {
-        let clock = ManualSource::new("reference").stepping_by(100);
+        let clock = ManualSource::new("reference").with_step(100);
         let torn = Torn { clock: &clock, readings: AtomicU32::new(0), info: clock.info().clone() };
         let calibration = calibrate(&torn, &clock, Duration::from_millis(100)).expect("it is the same clock");
         assert!(calibration.window_ns >= 100_000_000, "{calibration:?}");
@@ -548,8 +548,8 @@ mod tests {
 
     #[test]
     fn a_stopped_window_ends_at_once_with_the_pairs_so_far() {
-        let reference = ManualSource::new("reference").stepping_by(100);
-        let source = ManualSource::new("source").stepping_by(100);
+        let reference = ManualSource::new("reference").with_step(100);
+        let source = ManualSource::new("source").with_step(100);
         let mut rounds = 0;
         let sources: [&dyn TimeSource; 1] = [&source];
         let results = calibrate_together(&sources, &reference, Duration::from_secs(1000), || {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpt_sys::clock::{Clock, ClockId, Route};
 
-use super::report::{ClockSource, SourceRefused, Status};
+use super::report::{ClockSource, Status, UseSourceError};
 use crate::source::{Opened, PosixId};
 
 /// Returns the time of the operating system's monotonic clock in nanoseconds since its first reading in this process.
@@ -70,8 +70,8 @@ pub fn prime() {
 ///
 /// # Errors
 ///
-/// Returns [`SourceRefused::OnlyClock`] for every other source.
+/// Returns [`UseSourceError::OnlyClock`] for every other source.
 #[expect(clippy::needless_pass_by_value, reason = "on Linux, the clock keeps the source")]
-pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
-    if opened.as_dyn().info().id == PosixId::Monotonic.source_id() { Ok(()) } else { Err(SourceRefused::OnlyClock) }
+pub fn use_source(opened: Opened) -> Result<(), UseSourceError> {
+    if opened.as_dyn().info().id == PosixId::Monotonic.source_id() { Ok(()) } else { Err(UseSourceError::OnlyClock) }
 }

@@ -164,7 +164,7 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// Returns the nanoseconds from the clock's epoch to `reading`, modulo 2^64.
     #[inline]
     #[must_use]
-    pub const fn since_epoch_ns(&self, reading: Reading) -> u64 {
+    pub const fn nanos_since_epoch(&self, reading: Reading) -> u64 {
         reading.nanoseconds.wrapping_add(self.anchor_ns)
     }
 
@@ -172,7 +172,7 @@ impl<S: TimeSource> FixedRateClock<S> {
     #[inline]
     #[must_use]
     pub const fn since_epoch(&self, reading: Reading) -> Duration {
-        Duration::from_nanos(self.since_epoch_ns(reading))
+        Duration::from_nanos(self.nanos_since_epoch(reading))
     }
 
     /// Returns the scale of the clock.
@@ -295,9 +295,9 @@ mod tests {
         source.set(5_000_000);
         reference.set(77);
         let clock = FixedRateClock::with_anchor(&source, Frequency::GIGAHERTZ, &reference).expect("64 bits");
-        assert_eq!(clock.since_epoch_ns(clock.now()), 77);
+        assert_eq!(clock.nanos_since_epoch(clock.now()), 77);
         source.advance(3);
-        assert_eq!(clock.since_epoch_ns(clock.now()), 80);
+        assert_eq!(clock.nanos_since_epoch(clock.now()), 80);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use self::not_frozen::FrozenDeadline;
 pub use self::{
     fixed::{ClockError, FixedRateClock, Reading},
     instant::{Clock, Converted, Instant, SystemClock},
-    report::{ClockSource, SourceRefused, Status},
+    report::{ClockSource, Status, UseSourceError},
 };
 pub(crate) use system::kernels_clock;
 pub use system::{disruption_marker, prime, source, status, use_source};

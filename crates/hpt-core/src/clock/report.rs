@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::source::{self, Scope, SourceId, Unavailable};
+use crate::source::{self, Scope, SourceError, SourceId};
 
 /// The number of sources, other than the processor's counter, that a process may use one after another.
 pub(super) const MOST_SOURCES: usize = 16;
@@ -64,9 +64,9 @@ impl std::fmt::Display for Status {
 /// The reason why [`use_source`](super::use_source) rejected a source. The previous source stays in use.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum SourceRefused {
+pub enum UseSourceError {
     /// The source cannot be opened.
-    Unavailable(Unavailable),
+    Unavailable(SourceError),
     /// The source can be read only by the thread that opened it.
     ThreadBound(SourceId),
     /// The source can be stepped, or its rate changes.
@@ -90,7 +90,7 @@ pub enum SourceRefused {
         /// The source.
         source_id: SourceId,
         /// The failure that the self-test found.
-        failure: source::SelfTestFailure,
+        failure: source::SelfTestError,
     },
     /// This target has no source but the clock of the operating system.
     OnlyClock,
@@ -101,7 +101,7 @@ pub enum SourceRefused {
     TooMany,
 }
 
-impl std::fmt::Display for SourceRefused {
+impl std::fmt::Display for UseSourceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unavailable(cause) => std::fmt::Display::fmt(cause, f),
@@ -121,7 +121,7 @@ impl std::fmt::Display for SourceRefused {
     }
 }
 
-impl std::error::Error for SourceRefused {
+impl std::error::Error for UseSourceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unavailable(cause) => std::error::Error::source(cause),
@@ -130,8 +130,8 @@ impl std::error::Error for SourceRefused {
     }
 }
 
-impl From<Unavailable> for SourceRefused {
-    fn from(cause: Unavailable) -> Self {
+impl From<SourceError> for UseSourceError {
+    fn from(cause: SourceError) -> Self {
         Self::Unavailable(cause)
     }
 }

@@ -9,7 +9,7 @@ use hpt_sys::{
     host::{Architecture, Host},
 };
 
-use super::{SelfTestFailure, SourceId, SourceInfo, TimeSource};
+use super::{SelfTestError, SourceId, SourceInfo, TimeSource};
 
 mod sealed {
     pub trait Sealed {}
@@ -42,7 +42,7 @@ pub trait Backend: Sealed + fmt::Debug + Sync {
     /// # Errors
     ///
     /// Returns the reason why the source is not available on this machine.
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable>;
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError>;
 }
 
 /// An open source.
@@ -141,7 +141,7 @@ pub struct ProbeReport {
     /// A short description of the source.
     pub description: &'static str,
     /// The properties of the source on this host, or the reason why it is not available.
-    pub availability: Result<SourceInfo, Unavailable>,
+    pub availability: Result<SourceInfo, SourceError>,
     /// Whether the kernel trusts the source.
     pub kernel: KernelVerdict,
     /// The evidence that was examined, with the results. Each string is one item.
@@ -151,7 +151,7 @@ pub struct ProbeReport {
 /// The reason why a source cannot be used. [`remedy`](Self::remedy) returns the fix, if there is one.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Unavailable {
+pub enum SourceError {
     /// The counter belongs to another architecture.
     OtherArchitecture {
         /// The architecture of the machine.
@@ -240,7 +240,7 @@ pub enum Unavailable {
     /// The host is a system snapshot, whose sources cannot be opened.
     Captured,
     /// The source was opened, but did not behave like a counter.
-    SelfTest(SelfTestFailure),
+    SelfTest(SelfTestError),
     /// No source has this name.
     Unknown {
         /// The requested name.
@@ -250,7 +250,7 @@ pub enum Unavailable {
     },
 }
 
-impl std::fmt::Display for Unavailable {
+impl std::fmt::Display for SourceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::OtherArchitecture { have } => write!(f, "this counter does not exist on {}", have.name()),
@@ -283,7 +283,7 @@ impl std::fmt::Display for Unavailable {
     }
 }
 
-impl std::error::Error for Unavailable {
+impl std::error::Error for SourceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::InUse { cause, .. } | Self::Refused { cause, .. } => Some(cause.as_ref()?),
@@ -326,8 +326,6 @@ impl std::fmt::Display for MissingRight {
     }
 }
 
-impl std::error::Error for MissingRight {}
-
 impl MissingRight {
     /// Returns how to obtain this permission for `path`.
     fn remedy(self, path: &str) -> String {
@@ -359,7 +357,7 @@ impl MissingRight {
     }
 }
 
-impl Unavailable {
+impl SourceError {
     /// Returns the fix, if there is one.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {

@@ -8,8 +8,8 @@ use hpt_sys::{
 };
 
 use super::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
+    SourceInfo, StatedBy, TimeSource, backend::Sealed,
 };
 
 /// A clock of the operating system.
@@ -107,9 +107,9 @@ impl PosixClock {
     ///
     /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
     /// assert!(clock.ticks() <= clock.ticks());
-    /// # Ok::<(), hpt_core::Unavailable>(())
+    /// # Ok::<(), hpt_core::SourceError>(())
     /// ```
-    pub fn open(_host: &Host, id: PosixId) -> Result<Self, Unavailable> {
+    pub fn open(_host: &Host, id: PosixId) -> Result<Self, SourceError> {
         Ok(Self { clock: Clock::unasked(id.clock_id(), Route::Library), info: id.properties() })
     }
 }
@@ -146,7 +146,7 @@ impl Backend for PosixBackend {
         PosixId::all().map(report).collect()
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         let clock = if *id == PosixId::Realtime.source_id() { PosixId::Realtime } else { PosixId::Monotonic };
         PosixClock::open(host, clock).map(|clock| Opened::Shared(Box::new(clock)))
     }

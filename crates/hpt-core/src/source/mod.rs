@@ -28,11 +28,11 @@ pub use self::linux::*;
 #[cfg(target_has_atomic = "64")]
 pub use self::widen::{WidenError, Widened};
 pub use self::{
-    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Unavailable},
+    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, SourceError},
     bracket::{Pair, Reference},
     info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     select::{Candidate, Chosen, Fitness, Selection, SourceVerdict, choose, select},
-    self_test::{SelfTest, SelfTestFailure, self_test},
+    self_test::{SelfTest, SelfTestError, self_test},
     time_source::TimeSource,
 };
 use hpt_sys::host::Host;
@@ -57,13 +57,13 @@ pub fn outline(host: &Host) -> Vec<ProbeReport> {
 ///
 /// # Errors
 ///
-/// Returns [`Unavailable::Unknown`] with similar names if no source has this name. Otherwise returns the reason why the
+/// Returns [`SourceError::Unknown`] with similar names if no source has this name. Otherwise returns the reason why the
 /// source is not available on this machine.
-pub fn open(host: &Host, name: &str) -> Result<Opened, Unavailable> {
+pub fn open(host: &Host, name: &str) -> Result<Opened, SourceError> {
     let id = SourceId::from(name.to_owned());
     match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
         Some(backend) => backend.open(host, &id),
-        None => Err(Unavailable::Unknown { nearest: nearest_names(host, name), name: name.to_owned() }),
+        None => Err(SourceError::Unknown { nearest: nearest_names(host, name), name: name.to_owned() }),
     }
 }
 

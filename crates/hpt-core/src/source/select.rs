@@ -6,8 +6,8 @@ use std::{error::Error, fmt, time::Duration};
 use hpt_sys::host::Host;
 
 use super::{
-    KernelVerdict, Opened, PosixClock, PosixId, ProbeReport, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
-    TimeSource, Unavailable, open, outline, self_test,
+    KernelVerdict, Opened, PosixClock, PosixId, ProbeReport, Scope, SelfTest, SelfTestError, SourceError, SourceId,
+    SourceInfo, TimeSource, open, outline, self_test,
 };
 
 /// The coarsest resolution with which a source can be chosen, in nanoseconds. The Broadcom System Timer (1 µs) is fine
@@ -29,7 +29,7 @@ pub struct Candidate {
     /// The report of the source's backend.
     pub report: ProbeReport,
     /// The result of the self-test; `None` if the source was not tested, because a source of its kind cannot be chosen.
-    pub self_test: Option<Result<SelfTest, SelfTestFailure>>,
+    pub self_test: Option<Result<SelfTest, SelfTestError>>,
 }
 
 /// The verdict on whether a source can be chosen.
@@ -47,7 +47,7 @@ pub enum Fitness {
         read_cost_ns: f64,
     },
     /// The source cannot be read on this host.
-    Unavailable(Unavailable),
+    Unavailable(SourceError),
     /// The source can be stepped, or its rate is not constant.
     NotSteady,
     /// The source counts CPU time or events of this scope, not time.
@@ -62,7 +62,7 @@ pub enum Fitness {
     /// not tested or its frequency is unknown.
     NotTrusted(KernelVerdict),
     /// The source failed the self-test.
-    Failed(SelfTestFailure),
+    Failed(SelfTestError),
 }
 
 /// A time in nanoseconds, which is displayed in a suitable unit.
@@ -248,7 +248,7 @@ impl Chosen {
 ///
 /// # Errors
 ///
-/// Returns [`Unavailable`] if `CLOCK_MONOTONIC` or the chosen source cannot be opened, or if `host` is a system
+/// Returns [`SourceError`] if `CLOCK_MONOTONIC` or the chosen source cannot be opened, or if `host` is a system
 /// snapshot.
 ///
 /// # Examples
@@ -261,9 +261,9 @@ impl Chosen {
 /// for verdict in chosen.selection.verdicts() {
 ///     println!("{}: {}", verdict.id, verdict.fitness);
 /// }
-/// # Ok::<(), hpt_core::Unavailable>(())
+/// # Ok::<(), hpt_core::SourceError>(())
 /// ```
-pub fn choose(host: &Host) -> Result<Chosen, Unavailable> {
+pub fn choose(host: &Host) -> Result<Chosen, SourceError> {
     let reference = PosixClock::open(host, PosixId::Monotonic)?;
     let candidates: Vec<Candidate> =
         outline(host).into_iter().map(|report| Candidate::examine(host, report, &reference)).collect();
@@ -277,8 +277,8 @@ mod tests {
     use super::{Candidate, Fitness, select};
     use crate::{
         source::{
-            KernelVerdict, Nominal, ProbeReport, RateKind, Scope, SelfTest, SelfTestFailure, SourceId, SourceInfo,
-            StatedBy, Unavailable,
+            KernelVerdict, Nominal, ProbeReport, RateKind, Scope, SelfTest, SelfTestError, SourceError, SourceId,
+            SourceInfo, StatedBy,
         },
         stats::Steps,
     };
@@ -339,10 +339,10 @@ mod tests {
         assert!(matches!(loses(|c| change(c, |info| info.width = Width::BITS_32)), Fitness::NotTrusted(_)));
         assert_eq!(loses(|c| change(c, |info| info.claimed_resolution_ns = Some(4_000_000))), Fitness::TooCoarse(4e6));
         assert_eq!(
-            loses(|c| c.report.availability = Err(Unavailable::ForbiddenByPrctl)),
-            Fitness::Unavailable(Unavailable::ForbiddenByPrctl)
+            loses(|c| c.report.availability = Err(SourceError::ForbiddenByPrctl)),
+            Fitness::Unavailable(SourceError::ForbiddenByPrctl)
         );
-        let failure = SelfTestFailure::RunsBackwards { from_ticks: 2, to_ticks: 1 };
+        let failure = SelfTestError::RunsBackwards { from_ticks: 2, to_ticks: 1 };
         assert_eq!(loses(|c| c.self_test = Some(Err(failure))), Fitness::Failed(failure));
         for verdict in [KernelVerdict::Distrusted("dropped".to_owned()), KernelVerdict::Unknown("no /sys".to_owned())] {
             assert_eq!(loses(|c| c.report.kernel = verdict.clone()), Fitness::NotTrusted(verdict));

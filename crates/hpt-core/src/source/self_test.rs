@@ -61,7 +61,7 @@ pub struct SelfTest {
 /// The reason why a source failed the self-test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum SelfTestFailure {
+pub enum SelfTestError {
     /// Every reading was the same.
     StandsStill {
         /// The unchanged reading.
@@ -92,7 +92,7 @@ pub enum SelfTestFailure {
     },
 }
 
-impl std::fmt::Display for SelfTestFailure {
+impl std::fmt::Display for SelfTestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::StandsStill { at_ticks, watched } => {
@@ -114,9 +114,9 @@ impl std::fmt::Display for SelfTestFailure {
     }
 }
 
-impl std::error::Error for SelfTestFailure {}
+impl std::error::Error for SelfTestError {}
 
-impl SelfTestFailure {
+impl SelfTestError {
     /// Returns the fix, if there is one.
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
@@ -143,9 +143,9 @@ impl SelfTestFailure {
 ///
 /// # Errors
 ///
-/// Returns [`SelfTestFailure`] if the source does not advance, runs backwards or has the wrong rate, or if the
+/// Returns [`SelfTestError`] if the source does not advance, runs backwards or has the wrong rate, or if the
 /// reference does not advance.
-pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestFailure>
+pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestError>
 where
     S: TimeSource + ?Sized,
     R: TimeSource + ?Sized,
@@ -180,7 +180,7 @@ where
             }
         }
         if reference.stood_still_for(REFERENCE_STANDS_STILL) {
-            return Err(SelfTestFailure::ReferenceStandsStill);
+            return Err(SelfTestError::ReferenceStandsStill);
         }
         // All readings are taken before they are evaluated, because on 32-bit processors the evaluation takes longer
         // than a read.
@@ -219,10 +219,10 @@ fn half_a_wrap_ns(info: &SourceInfo) -> u64 {
 }
 
 /// Records the step between two consecutive readings.
-fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestFailure> {
+fn record(info: &SourceInfo, from_ticks: u64, to_ticks: u64, steps: &mut Steps) -> Result<(), SelfTestError> {
     // A clock that can be stepped can go backwards; a counter must not.
     if info.rate.is_steady() && info.width.signed_difference(from_ticks, to_ticks) < 0 {
-        return Err(SelfTestFailure::RunsBackwards { from_ticks, to_ticks });
+        return Err(SelfTestError::RunsBackwards { from_ticks, to_ticks });
     }
     steps.record(info.width.difference(from_ticks, to_ticks));
     Ok(())
@@ -262,8 +262,8 @@ fn must_move(info: &SourceInfo) -> bool {
 }
 
 /// Returns the limits of the rate between two pairs, or the reason why the test fails.
-fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<FrequencyRange, SelfTestFailure> {
-    let still = SelfTestFailure::StandsStill {
+fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<FrequencyRange, SelfTestError> {
+    let still = SelfTestError::StandsStill {
         at_ticks: first.ticks,
         watched: Duration::from_nanos(last.before_ns.saturating_sub(first.after_ns)),
     };
@@ -301,7 +301,7 @@ fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<
             let low = stated.hertz_f64() * (1.0 - RATE_TOLERANCE);
             let high = stated.hertz_f64() * (1.0 + RATE_TOLERANCE);
             if highest.hertz_f64() < low || lowest.hertz_f64() > high {
-                return Err(SelfTestFailure::WrongRate { stated, measured });
+                return Err(SelfTestError::WrongRate { stated, measured });
             }
             Ok(measured)
         }
@@ -313,7 +313,7 @@ fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-    use super::{Pair, SelfTestFailure, judge, self_test};
+    use super::{Pair, SelfTestError, judge, self_test};
     use crate::{
         source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource},
         stats::Steps,
@@ -343,7 +343,7 @@ mod tests {
     fn a_wrong_device_page_is_detected_by_its_rate() {
         let verdict =
             judge(&steady(1_000_000), &pair(0, 0, 100), &pair(1_000_000, 40_000, 1_000_100), &one_tick_steps());
-        assert!(matches!(verdict, Err(SelfTestFailure::WrongRate { .. })), "{verdict:?}");
+        assert!(matches!(verdict, Err(SelfTestError::WrongRate { .. })), "{verdict:?}");
     }
 
     #[test]
@@ -409,16 +409,16 @@ mod tests {
 
     #[test]
     fn a_coarse_clock_is_refused_only_when_no_tick_can_still_be_pending() {
-        let clock = ManualSource::new("reference").stepping_by(100);
+        let clock = ManualSource::new("reference").with_step(100);
         let mut info = steady(1_000_000_000);
         info.claimed_resolution_ns = Some(4_000_000);
         let late = LateTicks { clock: &clock, was_stopped: AtomicBool::new(false), info: info.clone() };
         let tested = self_test(&late, &clock);
         assert!(tested.is_ok() && clock.ticks() >= 350_000_000, "{tested:?}");
-        let clock = ManualSource::new("reference").stepping_by(1_000_000);
+        let clock = ManualSource::new("reference").with_step(1_000_000);
         let stuck = ManualSource::with_info(info);
         let refused = self_test(&stuck, &clock);
-        let Err(SelfTestFailure::StandsStill { watched, .. }) = refused else { panic!("{refused:?}") };
+        let Err(SelfTestError::StandsStill { watched, .. }) = refused else { panic!("{refused:?}") };
         assert!(watched >= std::time::Duration::from_secs(10), "{watched:?}");
     }
 
@@ -436,7 +436,7 @@ mod tests {
         assert!(verdict.is_ok_and(|rate| rate.lowest.hertz_f64() < 1.0), "{verdict:?}");
         stepped.record(1);
         let races = judge(&info, &pair(0, 5, 100), &pair(50_000_000, 7, 50_000_100), &stepped);
-        assert!(matches!(races, Err(SelfTestFailure::WrongRate { .. })), "{races:?}");
+        assert!(matches!(races, Err(SelfTestError::WrongRate { .. })), "{races:?}");
     }
 
     /// One timeline, read as two clocks: each read takes 5 µs, and the read with number `stop_at` starts 300 ms late.
@@ -504,16 +504,16 @@ mod tests {
 
     #[test]
     fn a_counter_that_wraps_between_any_two_looks_is_not_tested_forever() {
-        let reference = ManualSource::new("reference").stepping_by(100);
+        let reference = ManualSource::new("reference").with_step(100);
         let mut info = steady(1_000_000_000);
         info.width = Width::new(8).expect("eight bits");
-        let narrow = ManualSource::with_info(info.clone()).stepping_by(u64::MAX);
+        let narrow = ManualSource::with_info(info.clone()).with_step(u64::MAX);
         let tested = self_test(&narrow, &reference);
-        assert!(matches!(tested, Err(SelfTestFailure::RunsBackwards { .. })), "{tested:?}");
+        assert!(matches!(tested, Err(SelfTestError::RunsBackwards { .. })), "{tested:?}");
         info.width = Width::new(24).expect("24 bits");
-        let followed = ManualSource::with_info(info).stepping_by(u64::MAX);
+        let followed = ManualSource::with_info(info).with_step(u64::MAX);
         let tested = self_test(&followed, &reference);
-        assert!(matches!(tested, Err(SelfTestFailure::RunsBackwards { .. })), "{tested:?}");
+        assert!(matches!(tested, Err(SelfTestError::RunsBackwards { .. })), "{tested:?}");
     }
 
     /// One timeline, read as two clocks with a cost each.
@@ -561,22 +561,22 @@ mod tests {
 
     #[test]
     fn a_stopped_reference_ends_the_test() {
-        let source = ManualSource::new("source").stepping_by(1);
+        let source = ManualSource::new("source").with_step(1);
         let still = ManualSource::new("still");
-        assert_eq!(self_test(&source, &still), Err(SelfTestFailure::ReferenceStandsStill));
+        assert_eq!(self_test(&source, &still), Err(SelfTestError::ReferenceStandsStill));
     }
 
     #[test]
     fn a_stuck_counter_is_refused() {
-        let reference = ManualSource::new("reference").stepping_by(100);
+        let reference = ManualSource::new("reference").with_step(100);
         let stuck = ManualSource::new("stuck");
-        assert!(matches!(self_test(&stuck, &reference), Err(SelfTestFailure::StandsStill { at_ticks: 0, .. })));
+        assert!(matches!(self_test(&stuck, &reference), Err(SelfTestError::StandsStill { at_ticks: 0, .. })));
     }
 
     #[test]
     fn a_counter_that_runs_backwards_is_refused() {
-        let reference = ManualSource::new("reference").stepping_by(100);
-        let backwards = ManualSource::new("backwards").stepping_by(u64::MAX);
-        assert!(matches!(self_test(&backwards, &reference), Err(SelfTestFailure::RunsBackwards { .. })));
+        let reference = ManualSource::new("reference").with_step(100);
+        let backwards = ManualSource::new("backwards").with_step(u64::MAX);
+        assert!(matches!(self_test(&backwards, &reference), Err(SelfTestError::RunsBackwards { .. })));
     }
 }

@@ -12,7 +12,7 @@ use hpt_sys::{
     units::{Frequency, Spaced, Width},
 };
 
-use super::{PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Unavailable};
+use super::{PosixClock, PosixId, SourceError, SourceId, SourceInfo, TimeSource};
 use crate::scale::Scale;
 
 /// The largest assumed drift between the counter and the system clock: one part in `ONE_IN`. The kernel slews its clock
@@ -91,7 +91,7 @@ pub enum WidenError {
         wraps_after: Duration,
     },
     /// The system clock that would count the wraps cannot be read.
-    NoClock(Unavailable),
+    NoClock(SourceError),
 }
 
 impl std::fmt::Display for WidenError {

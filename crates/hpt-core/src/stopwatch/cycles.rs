@@ -24,13 +24,13 @@ use crate::{
 /// # #[cfg(feature = "testing")] {
 /// use hpt_core::{CycleStopwatch, testing::ManualSource};
 ///
-/// let source = ManualSource::new("by hand").stepping_by(40);
+/// let source = ManualSource::new("by hand").with_step(40);
 /// let stopwatch = CycleStopwatch::new(&source);
 /// let ((), lap) = stopwatch.time(|| source.advance(1_000));
 /// let lap = lap?;
 /// assert_eq!((lap.cycles(), lap.own_cost(), lap.without_own_cost()), (1_040, 40, 1_000));
 /// # }
-/// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
+/// # Ok::<(), hpt_core::stopwatch::LapError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CycleStopwatch<S> {
@@ -80,7 +80,7 @@ pub struct CyclesStarted {
 /// The reason the number of cycles in a lap is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LapRefused {
+pub enum LapError {
     /// The counter may have wrapped more than once.
     TooLong {
         /// The duration of the lap, measured with the system's clock; [`Duration::MAX`] if that clock is not available.
@@ -100,7 +100,7 @@ pub enum LapRefused {
     },
 }
 
-impl std::fmt::Display for LapRefused {
+impl std::fmt::Display for LapError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooLong { took, longest, bits } => write!(
@@ -116,7 +116,7 @@ impl std::fmt::Display for LapRefused {
     }
 }
 
-impl std::error::Error for LapRefused {}
+impl std::error::Error for LapError {}
 
 impl<S: TimeSource> CycleStopwatch<S> {
     /// Creates a stopwatch and measures its overhead. The measurement takes a fraction of a millisecond.
@@ -150,19 +150,19 @@ impl<S: TimeSource> CycleStopwatch<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`LapRefused`] if the counter may have wrapped more than once during the lap, or if it ran backwards.
+    /// Returns [`LapError`] if the counter may have wrapped more than once during the lap, or if it ran backwards.
     ///
     /// # Ordering
     ///
     /// Ordered like [`TimeSource::ticks_end`].
     #[inline(always)]
-    pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapRefused> {
+    pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapError> {
         let ticks = self.source.ticks_end();
         let width = self.source.info().width;
         match &self.limit {
             Some(limit) => within(limit.took_since(started.clock_ns), limit.longest, width.bits())?,
             None if width.signed_difference(started.ticks, ticks) < 0 => {
-                return Err(LapRefused::WentBack { from: started.ticks, to: ticks });
+                return Err(LapError::WentBack { from: started.ticks, to: ticks });
             }
             None => {}
         }
@@ -171,7 +171,7 @@ impl<S: TimeSource> CycleStopwatch<S> {
 
     /// Counts the cycles of one call of `work`.
     #[inline]
-    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapRefused>) {
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapError>) {
         let started = self.start();
         let result = work();
         (result, self.stop(started))
@@ -184,8 +184,8 @@ impl<S: TimeSource> CycleStopwatch<S> {
     }
 }
 
-const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapRefused> {
-    if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapRefused::TooLong { took, longest, bits }) }
+const fn within(took: Duration, longest: Duration, bits: u8) -> Result<(), LapError> {
+    if took.as_nanos() <= longest.as_nanos() { Ok(()) } else { Err(LapError::TooLong { took, longest, bits }) }
 }
 
 /// The result of one lap.
@@ -226,7 +226,7 @@ impl std::fmt::Display for CycleLap {
 mod tests {
     use std::time::Duration;
 
-    use super::{CycleStopwatch, LapRefused, within};
+    use super::{CycleStopwatch, LapError, within};
     use crate::{
         source::{SourceId, SourceInfo},
         testing::ManualSource,
@@ -236,7 +236,7 @@ mod tests {
     fn narrow() -> ManualSource {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
-        ManualSource::with_info(info).stepping_by(9)
+        ManualSource::with_info(info).with_step(9)
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         let longest = source_limit(&stopwatch);
         let ((), lap) = stopwatch.time(|| std::thread::sleep(longest + Duration::from_millis(5)));
         let refused = lap.expect_err("longer than a wrap of the fastest core");
-        assert!(matches!(refused, LapRefused::TooLong { took, longest, bits: 32 } if took > longest), "{refused}");
+        assert!(matches!(refused, LapError::TooLong { took, longest, bits: 32 } if took > longest), "{refused}");
     }
 
     fn source_limit(stopwatch: &CycleStopwatch<&ManualSource>) -> Duration {
@@ -286,7 +286,7 @@ mod tests {
         source.set(1_000_000_000);
         let stopwatch = CycleStopwatch::new(&source);
         let ((), lap) = stopwatch.time(|| source.set(0));
-        assert_eq!(lap, Err(LapRefused::WentBack { from: 1_000_000_000, to: 0 }));
+        assert_eq!(lap, Err(LapError::WentBack { from: 1_000_000_000, to: 0 }));
     }
 
     #[test]

@@ -5,11 +5,11 @@ mod cycles;
 
 use std::time::Duration;
 
-pub use self::cycles::{CycleLap, CycleStopwatch, CyclesStarted, LapRefused};
+pub use self::cycles::{CycleLap, CycleStopwatch, CyclesStarted, LapError};
 use crate::{
     calibrate::{CalibrateError, calibrate},
     scale::Scale,
-    source::{PosixClock, PosixId, StatedBy, TimeSource, Unavailable},
+    source::{PosixClock, PosixId, SourceError, StatedBy, TimeSource},
     stats::{Steps, median},
 };
 use hpt_sys::{host::Host, process, units::Frequency};
@@ -55,7 +55,7 @@ pub struct Stopwatch<S> {
 #[non_exhaustive]
 pub enum StopwatchError {
     /// The reference clock for the calibration cannot be read.
-    NoReference(Unavailable),
+    NoReference(SourceError),
     /// The rate of the source could not be determined.
     NotCalibrated(CalibrateError),
 }
@@ -202,10 +202,10 @@ impl Lap {
         Duration::from_nanos(self.nanos())
     }
 
-    /// Returns the overhead in nanoseconds: the median of a thousand empty laps.
+    /// Returns the overhead: the median of a thousand empty laps.
     #[must_use]
-    pub const fn own_cost_ns(&self) -> u64 {
-        self.scale.nanos(self.own_cost_ticks)
+    pub const fn own_cost(&self) -> Duration {
+        Duration::from_nanos(self.scale.nanos(self.own_cost_ticks))
     }
 
     /// Returns the time from start to stop minus the overhead, but at least zero.
@@ -217,11 +217,11 @@ impl Lap {
         Duration::from_nanos(self.scale.nanos(self.ticks.saturating_sub(self.own_cost_ticks)))
     }
 
-    /// Returns the granularity: the shortest non-zero empty lap observed, in nanoseconds. The value is rounded down,
+    /// Returns the granularity: the shortest non-zero empty lap observed. The value is rounded down to nanoseconds,
     /// but is at least one. For a counter with short ticks, this is the time of a read, not the length of a tick.
     #[must_use]
-    pub fn granularity_ns(&self) -> u64 {
-        self.scale.nanos(self.granularity_ticks).max(1)
+    pub fn granularity(&self) -> Duration {
+        Duration::from_nanos(self.scale.nanos(self.granularity_ticks).max(1))
     }
 
     /// Returns whether the lap is shorter than ten granularity steps. Such a lap is inaccurate; repeat the work several
@@ -239,8 +239,8 @@ impl std::fmt::Display for Lap {
             f,
             "{} ns (overhead {} ns, granularity {} ns)",
             self.nanos(),
-            self.own_cost_ns(),
-            self.granularity_ns()
+            self.own_cost().as_nanos(),
+            self.granularity().as_nanos()
         )?;
         if self.is_too_short() {
             f.write_str("; the lap is shorter than ten granularity steps, so repeat the work within the lap")?;
@@ -260,17 +260,17 @@ mod tests {
     #[test]
     fn a_lap_includes_the_cost_of_reading_and_reports_both() {
         // Every read advances the counter by 7 ns: an empty lap takes 7.
-        let source = ManualSource::new("by hand").stepping_by(7);
+        let source = ManualSource::new("by hand").with_step(7);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(1_000));
-        assert_eq!((lap.nanos(), lap.own_cost_ns()), (1_007, 7));
+        assert_eq!((lap.nanos(), lap.own_cost()), (1_007, Duration::from_nanos(7)));
         assert_eq!(lap.without_own_cost(), Duration::from_nanos(1_000));
         assert!(!lap.is_too_short());
     }
 
     #[test]
     fn work_shorter_than_ten_granules_is_reported_as_too_short() {
-        let source = ManualSource::new("by hand").stepping_by(1_000);
+        let source = ManualSource::new("by hand").with_step(1_000);
         let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
         let ((), lap) = stopwatch.time(|| source.advance(8_000));
         assert!(lap.is_too_short() && lap.to_string().contains("shorter than ten granularity steps"), "{lap}");
@@ -280,6 +280,6 @@ mod tests {
     fn a_source_that_never_advanced_during_observation_has_its_stated_granularity() {
         let source = ManualSource::new("still");
         let ((), lap) = Stopwatch::new(&source, Frequency::GIGAHERTZ).time(|| ());
-        assert!(lap.is_too_short() && lap.own_cost_ns() == 0);
+        assert!(lap.is_too_short() && lap.own_cost().is_zero());
     }
 }

@@ -64,7 +64,7 @@ impl ManualSource {
 
     /// Makes the source advance by `ticks` after every read, so that code that waits for the source makes progress.
     #[must_use]
-    pub const fn stepping_by(mut self, ticks: u64) -> Self {
+    pub const fn with_step(mut self, ticks: u64) -> Self {
         self.step_per_read = ticks;
         self
     }

@@ -106,7 +106,7 @@ fn choose_a_source_with_vmclock() {
     let id = native().expect("the other test looked");
     // On a busy machine, the self-test of a counter may fail. Try again.
     while let Err(refused) = clock::use_source(hpt_core::source::open(&Host::live(), id).expect("it is offered")) {
-        assert!(matches!(refused, clock::SourceRefused::SelfTest { .. } | clock::SourceRefused::Busy), "{refused}");
+        assert!(matches!(refused, clock::UseSourceError::SelfTest { .. } | clock::UseSourceError::Busy), "{refused}");
     }
     assert_eq!(clock::status().disruptions, Some(0));
     assert_eq!(clock::disruption_marker(), Some(1));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, io::ErrorKind, path::Path};
 
 use hpt_core::{
-    Host, Unavailable,
+    Host, SourceError,
     source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
 };
 use hpt_sys::{
@@ -113,11 +113,11 @@ fn the_kernels_verdict_on_the_tsc_is_read_from_its_list() {
 #[test]
 fn the_tsc_is_refused_for_the_reason_that_holds() {
     let reason = |host| report(host, "tsc").availability.expect_err("it cannot be used there");
-    assert_eq!(reason("derived-tsc-forbidden"), Unavailable::ForbiddenByPrctl);
+    assert_eq!(reason("derived-tsc-forbidden"), SourceError::ForbiddenByPrctl);
     assert!(reason("derived-tsc-forbidden").remedy().is_some_and(|remedy| remedy.contains("PR_SET_TSC")));
-    assert!(matches!(reason("derived-no-tsc"), Unavailable::NoCounter { .. }));
+    assert!(matches!(reason("derived-no-tsc"), SourceError::NoCounter { .. }));
     for arm in ["qemu-user-aarch64", "qemu-user-armv7"] {
-        assert!(matches!(reason(arm), Unavailable::OtherArchitecture { .. }), "{arm}");
+        assert!(matches!(reason(arm), SourceError::OtherArchitecture { .. }), "{arm}");
     }
 }
 
@@ -233,7 +233,7 @@ fn the_system_timer_is_found_at_the_address_of_each_board() {
     assert_eq!(place("qemu-virt-a72"), None);
     assert_eq!(place("qemu-vexpress-a9"), None);
     let reason = report("qemu-virt-a72", "bcm-systimer").availability.expect_err("it has none");
-    assert!(matches!(reason, Unavailable::NoDevice { .. }), "{reason}");
+    assert!(matches!(reason, SourceError::NoDevice { .. }), "{reason}");
 }
 
 #[test]

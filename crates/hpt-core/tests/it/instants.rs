@@ -9,7 +9,7 @@ use std::{
 
 use hpt_core::{
     Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
-    clock::{self, SourceRefused},
+    clock::{self, UseSourceError},
     source::{self, Nominal, RateKind, Scope, StatedBy},
 };
 
@@ -117,7 +117,7 @@ fn time_does_not_go_back_while_its_source_changes() {
                 Ok(()) => assert_eq!(clock::source().id.as_str(), name),
                 // A reader that was creating a segment may have been preempted for longer than the
                 // wait.
-                Err(SourceRefused::Busy) => {}
+                Err(UseSourceError::Busy) => {}
                 Err(refused) => panic!("{name}: {refused}"),
             }
             thread::sleep(Duration::from_millis(5));
@@ -135,23 +135,23 @@ fn a_source_that_is_not_a_clock_is_refused_and_changes_nothing() {
         let opened = source::open(&host, name).expect("every kernel has it");
         clock::use_source(opened).expect_err("it cannot tell the time")
     };
-    assert!(matches!(refused("realtime"), SourceRefused::NotSteady(_)));
-    assert!(matches!(refused("thread-cpu"), SourceRefused::ThreadBound(_)));
-    assert!(matches!(refused("process-cpu"), SourceRefused::NotSystemWide { .. }));
+    assert!(matches!(refused("realtime"), UseSourceError::NotSteady(_)));
+    assert!(matches!(refused("thread-cpu"), UseSourceError::ThreadBound(_)));
+    assert!(matches!(refused("process-cpu"), UseSourceError::NotSystemWide { .. }));
     // Each core has its own, and only the thread that opened it may read it. The first reason is
     // reported.
     let mut info = SourceInfo::new(SourceId::new("cycles-of-cores"));
     info.scope = Scope::Core;
     let of_cores = Opened::ThreadBound(Box::new(Still { info }));
-    assert!(matches!(clock::use_source(of_cores), Err(SourceRefused::NotSystemWide { scope: Scope::Core, .. })));
-    assert!(matches!(refused("monotonic-coarse"), SourceRefused::TooCoarse(_)));
+    assert!(matches!(clock::use_source(of_cores), Err(UseSourceError::NotSystemWide { scope: Scope::Core, .. })));
+    assert!(matches!(refused("monotonic-coarse"), UseSourceError::TooCoarse(_)));
     let coarser_than_it_says = Own::with_stated_rate(1_000_000, 1_000_000_000);
-    assert!(matches!(clock::use_source(coarser_than_it_says), Err(SourceRefused::TooCoarse(_))));
+    assert!(matches!(clock::use_source(coarser_than_it_says), Err(UseSourceError::TooCoarse(_))));
     let info = SourceInfo::new(SourceId::new("still"))
         .with_rate(RateKind::Constant)
         .with_nominal(Frequency::GIGAHERTZ, StatedBy::Program);
     let still = Opened::Shared(Box::new(Still { info }));
-    assert!(matches!(clock::use_source(still), Err(SourceRefused::SelfTest { .. })));
+    assert!(matches!(clock::use_source(still), Err(UseSourceError::SelfTest { .. })));
     assert_ne!(clock::source().id, SourceId::new("still"));
 }
 

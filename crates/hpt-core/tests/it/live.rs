@@ -18,7 +18,7 @@ use std::{
 
 use hpt_core::{
     ArmCycles, CycleStopwatch, FixedRateClock, Frequency, FrequencyRange, Host, Instant, Opened, PerfCycles,
-    PosixClock, PosixId, Scale, SourceInfo, Stopwatch, TimeSource, Tsc, Unavailable,
+    PosixClock, PosixId, Scale, SourceError, SourceInfo, Stopwatch, TimeSource, Tsc,
     calibrate::{calibrate, calibrate_together},
     clock,
     source::{self, Quantity, ReadPath, Scope, SourceVerdict, StatedBy, self_test},
@@ -544,7 +544,7 @@ fn with_the_counter_disabled_the_library_uses_system_calls() {
     let _turn = turn_with_cycle_counters();
     let end = with_the_counter_forbidden(|| {
         let host = Host::live();
-        if Tsc::open(&host).map(|_| ()) != Err(Unavailable::ForbiddenByPrctl) && cfg!(target_arch = "x86_64") {
+        if Tsc::open(&host).map(|_| ()) != Err(SourceError::ForbiddenByPrctl) && cfg!(target_arch = "x86_64") {
             return 1;
         }
         for opened in available() {

@@ -58,8 +58,8 @@ fn mean(directory: &Path, function: &str) -> f64 {
 fn every_way_to_measure_yields_the_time_of_the_work() {
     let megahertz = Frequency::from_hertz(1_000_000).unwrap();
     let info = SourceInfo::new(SourceId::new("manual")).with_nominal(megahertz, StatedBy::Definition);
-    let source: &'static ManualSource = Box::leak(Box::new(ManualSource::with_info(info).stepping_by(3)));
-    let directory = bench(Time::new(source).unwrap().silent(), || {
+    let source: &'static ManualSource = Box::leak(Box::new(ManualSource::with_info(info).with_step(3)));
+    let directory = bench(Time::new(source).unwrap().without_output(), || {
         source.advance(50);
         0
     });
@@ -76,7 +76,7 @@ fn every_way_to_measure_yields_the_time_of_the_work() {
 #[test]
 fn a_live_source_yields_results() {
     let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw).unwrap();
-    let directory = bench(Time::new(clock).unwrap().silent(), || black_box(1) + 1);
+    let directory = bench(Time::new(clock).unwrap().without_output(), || black_box(1) + 1);
     for function in ["iter", "batched", "each", "empty"] {
         assert!(mean(directory.path(), function).is_finite(), "{function}");
     }
@@ -85,17 +85,17 @@ fn a_live_source_yields_results() {
 /// This must not end the process on any machine, whether or not it has counters.
 #[test]
 fn cycles_and_instructions_yield_results_or_fall_back() {
-    let cycles = Cycles::new().silent();
+    let cycles = Cycles::new().without_output();
     let directory = bench(cycles.clone(), || black_box(1) + 1);
     assert!(mean(directory.path(), "iter").is_finite());
     say("cycles", &cycles.name(), cycles.fallback());
-    let instructions = Instructions::new().silent();
+    let instructions = Instructions::new().without_output();
     let directory = bench(instructions.clone(), || black_box(1) + 1);
     assert!(mean(directory.path(), "iter").is_finite());
     say("instructions", &instructions.name(), instructions.fallback());
 }
 
-fn say(event: &str, name: &str, fallback: Option<&hpt_criterion::NotCounted>) {
+fn say(event: &str, name: &str, fallback: Option<&hpt_criterion::CountError>) {
     match fallback {
         None => assert!(name.starts_with(event), "{name}"),
         Some(refused) => {
@@ -110,7 +110,7 @@ fn say(event: &str, name: &str, fallback: Option<&hpt_criterion::NotCounted>) {
 #[test]
 fn instructions_grow_with_the_work() {
     let instructions = match Instructions::open() {
-        Ok(instructions) => instructions.silent(),
+        Ok(instructions) => instructions.without_output(),
         Err(refused) => return skipped!("instructions are not counted on this machine: {refused}"),
     };
     let count = |rounds: u64| {
@@ -126,7 +126,7 @@ fn instructions_grow_with_the_work() {
 
 #[test]
 fn the_best_source_measures_time() {
-    let time = Time::best().unwrap().silent();
+    let time = Time::best().unwrap().without_output();
     let lap = time.end(time.start());
     assert!(time.to_f64(&lap).is_finite());
     assert!(time.report().granularity_ns > 0.0, "{}", time.report());

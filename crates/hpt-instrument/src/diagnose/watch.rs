@@ -612,8 +612,8 @@ mod tests {
     #[test]
     fn readings_of_real_sources_pass() {
         // Each read advances both by 100 ns: they are one clock.
-        let reference = ManualSource::new("reference").stepping_by(100);
-        let source = ManualSource::new("source").stepping_by(200);
+        let reference = ManualSource::new("reference").with_step(100);
+        let source = ManualSource::new("source").with_step(200);
         let mut bursts = BurstReader::new(&reference);
         let expectation = Expectation::new(source.info(), reference.info(), GRANULES).expect("stated");
         let mut watch = Watch::new(&[expectation], limits());

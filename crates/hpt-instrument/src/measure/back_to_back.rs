@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn the_difference_of_a_pair_is_the_step_of_the_source_even_across_a_wrap() {
-        let wide = ManualSource::new("wide").stepping_by(7);
+        let wide = ManualSource::new("wide").with_step(7);
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
-        let narrow = ManualSource::with_info(info).stepping_by(900_000_000);
+        let narrow = ManualSource::with_info(info).with_step(900_000_000);
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&wide, PairReads::Bare), (&narrow, PairReads::Ordered)];
         let mut steps = Vec::new();
         let pairs = back_to_back_reads(&sources, &[], 100, &mut |step| {
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn each_pair_follows_a_pause_of_its_own_until_the_callback_breaks() {
-        let one = ManualSource::new("one").stepping_by(1);
-        let other = ManualSource::new("other").stepping_by(1);
+        let one = ManualSource::new("one").with_step(1);
+        let other = ManualSource::new("other").with_step(1);
         let sources: [(&dyn TimeSource, PairReads); 2] = [(&one, PairReads::Bare), (&other, PairReads::Bare)];
         let waits = [Duration::from_secs(1), Duration::from_secs(5)];
         let mut waited = Vec::new();

@@ -74,17 +74,17 @@ mod tests {
 
     #[test]
     fn a_burst_keeps_a_bracket_and_reports_no_false_backward_step() {
-        let reference = ManualSource::new("reference").stepping_by(10);
-        let source = ManualSource::new("source").stepping_by(30);
+        let reference = ManualSource::new("reference").with_step(10);
+        let source = ManualSource::new("source").with_step(30);
         let burst = BurstReader::new(&reference).read(&source);
         assert_eq!((burst.backward_steps, burst.pair.width_ns()), (0, 10));
     }
 
     #[test]
     fn one_burst_detects_a_source_that_runs_backwards() {
-        let reference = ManualSource::new("reference").stepping_by(10);
+        let reference = ManualSource::new("reference").with_step(10);
         // Each reading is three ticks lower than the previous one.
-        let source = ManualSource::new("source").stepping_by(0_u64.wrapping_sub(3));
+        let source = ManualSource::new("source").with_step(0_u64.wrapping_sub(3));
         source.set(1_000);
         let burst = BurstReader::new(&reference).read(&source);
         assert_eq!((burst.backward_steps, burst.largest_backward_ticks), (7, 3));

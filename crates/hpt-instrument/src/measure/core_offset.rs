@@ -243,7 +243,7 @@ mod tests {
             return skipped!("the kernel does not list the online CPUs");
         };
         // Each read advances it by one: the order of the readings is its time.
-        let source = ManualSource::new("shared").stepping_by(1);
+        let source = ManualSource::new("shared").with_step(1);
         // On a busy machine, a thread may wait for its CPU for longer than the other one yields.
         let patient = Channel::new(u32::MAX);
         let cpus = CpuPair { first, second };

@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn a_clock_with_microsecond_steps_has_that_granularity() {
-        let reference = ManualSource::new("reference").stepping_by(1);
-        let source = ManualSource::new("source").stepping_by(1_000);
+        let reference = ManualSource::new("reference").with_step(1);
+        let source = ManualSource::new("source").with_step(1_000);
         let seen = granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_secs(1))
             .expect("a source that advances");
         assert_eq!((seen.smallest_ticks, seen.multiple_ticks), (1_000, 1_000));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_stopped_clock_has_no_granularity() {
-        let reference = ManualSource::new("reference").stepping_by(1_000);
+        let reference = ManualSource::new("reference").with_step(1_000);
         let source = ManualSource::new("source");
         assert_eq!(granularity(&source, Frequency::GIGAHERTZ, &reference, Duration::from_millis(1)), None);
     }

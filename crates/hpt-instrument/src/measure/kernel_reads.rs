@@ -34,7 +34,7 @@ impl KernelCounter {
 /// The reason why the kernel's readings are not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KernelReadsRefused {
+pub enum KernelReadsError {
     /// The kernel module is not loaded.
     #[error(
         "the kernel module hpt_cycles, which makes readings in the kernel, is not loaded; load it (kmod/ in hpt's repository; there is none for processors other than ARM)"
@@ -100,15 +100,15 @@ impl KernelReads {
     ///
     /// # Errors
     ///
-    /// Returns [`KernelReadsRefused`] if the module is not loaded, or if its file cannot be opened.
-    pub fn open(host: &Host, counter: KernelCounter) -> Result<Self, KernelReadsRefused> {
+    /// Returns [`KernelReadsError`] if the module is not loaded, or if its file cannot be opened.
+    pub fn open(host: &Host, counter: KernelCounter) -> Result<Self, KernelReadsError> {
         let path = counter.path();
         let is_loaded = host.opened_cycles().is_some();
         let file = host.open_to_read(&path).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied if !is_loaded => KernelReadsRefused::NotLoaded,
-            io::ErrorKind::NotFound => KernelReadsRefused::NoFile { path: path.clone() },
-            io::ErrorKind::PermissionDenied => KernelReadsRefused::Denied { path: path.clone() },
-            _ => KernelReadsRefused::Unreadable { path: path.clone(), cause: cause.into() },
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied if !is_loaded => KernelReadsError::NotLoaded,
+            io::ErrorKind::NotFound => KernelReadsError::NoFile { path: path.clone() },
+            io::ErrorKind::PermissionDenied => KernelReadsError::Denied { path: path.clone() },
+            _ => KernelReadsError::Unreadable { path: path.clone(), cause: cause.into() },
         })?;
         Ok(Self { counter, file, host: host.clone(), buffer: vec![0; LONGEST] })
     }
@@ -119,8 +119,8 @@ impl KernelReads {
     ///
     /// # Errors
     ///
-    /// Returns [`KernelReadsRefused`] if the kernel does not read the counter, for example because perf uses it.
-    pub fn pair(&mut self) -> Result<Option<u64>, KernelReadsRefused> {
+    /// Returns [`KernelReadsError`] if the kernel does not read the counter, for example because perf uses it.
+    pub fn pair(&mut self) -> Result<Option<u64>, KernelReadsError> {
         Ok(self.differences()?.first().copied().and_then(|difference| u64::try_from(difference).ok()))
     }
 
@@ -130,14 +130,14 @@ impl KernelReads {
     /// # Errors
     ///
     /// As [`pair`](Self::pair).
-    pub fn chain(&mut self) -> Result<Histogram, KernelReadsRefused> {
+    pub fn chain(&mut self) -> Result<Histogram, KernelReadsError> {
         let mut chain = Histogram::new();
         let differences = self.differences()?;
         differences.into_iter().filter_map(|it| u64::try_from(it).ok()).for_each(|it| chain.record(it));
         Ok(chain)
     }
 
-    fn differences(&mut self) -> Result<Vec<i64>, KernelReadsRefused> {
+    fn differences(&mut self) -> Result<Vec<i64>, KernelReadsError> {
         let path = self.counter.path();
         let mut length = 0;
         // Reading from the start of the file makes the kernel measure.
@@ -148,12 +148,12 @@ impl KernelReads {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                     let state = self.host.opened_cycles().unwrap_or_else(|| "unknown".to_owned());
-                    return Err(KernelReadsRefused::NotOpen { state });
+                    return Err(KernelReadsError::NotOpen { state });
                 }
-                Err(cause) => return Err(KernelReadsRefused::Unreadable { path, cause: cause.into() }),
+                Err(cause) => return Err(KernelReadsError::Unreadable { path, cause: cause.into() }),
             }
         }
-        parse(&self.buffer[..length]).ok_or(KernelReadsRefused::Malformed { path })
+        parse(&self.buffer[..length]).ok_or(KernelReadsError::Malformed { path })
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     use proptest::prelude::{any, proptest};
 
-    use super::{KernelCounter, KernelReads, KernelReadsRefused, parse};
+    use super::{KernelCounter, KernelReads, KernelReadsError, parse};
     use hpt_sys::host::{Facts, Host};
 
     const CLOCK: &str = "sys/kernel/debug/hpt_cycles/clock_ns";
@@ -181,7 +181,7 @@ mod tests {
         fs::write(path, content).expect("a writable file");
     }
 
-    fn refused(host: &Host) -> KernelReadsRefused {
+    fn refused(host: &Host) -> KernelReadsError {
         KernelReads::open(host, KernelCounter::Clock).expect_err("it cannot be opened")
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(clock.pair(), Ok(None));
         for damaged in ["", "\n", "485", "485\n288", "485\n\n", "four\n", "485 \n", "99999999999999999999\n"] {
             write(folder.path(), CLOCK, damaged);
-            assert!(matches!(clock.pair(), Err(KernelReadsRefused::Malformed { .. })), "{damaged:?}");
+            assert!(matches!(clock.pair(), Err(KernelReadsError::Malformed { .. })), "{damaged:?}");
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
     fn a_missing_module_file_or_permission_is_named_with_its_fix() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let host = Host::below(folder.path(), Facts::live());
-        assert_eq!(refused(&host), KernelReadsRefused::NotLoaded);
+        assert_eq!(refused(&host), KernelReadsError::NotLoaded);
         write(folder.path(), STATE, "open 0-3\n");
         let missing = refused(&host);
         assert!(missing.to_string().contains("mount -t debugfs none /sys/kernel/debug"), "{missing}");
@@ -216,12 +216,12 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).expect("our file");
         match fs::read(&file) {
             Ok(_) => assert!(KernelReads::open(&host, KernelCounter::Clock).is_ok(), "root may read every file"),
-            Err(_) => assert!(matches!(refused(&host), KernelReadsRefused::Denied { .. })),
+            Err(_) => assert!(matches!(refused(&host), KernelReadsError::Denied { .. })),
         }
         // Opening a directory succeeds, but reading it does not.
         fs::create_dir_all(folder.path().join("sys/kernel/debug/hpt_cycles/cycles")).expect("a new directory");
         let mut cycles = KernelReads::open(&host, KernelCounter::Cycles).expect("it can be opened");
-        assert!(matches!(cycles.pair(), Err(KernelReadsRefused::Unreadable { .. })));
+        assert!(matches!(cycles.pair(), Err(KernelReadsError::Unreadable { .. })));
     }
 
     proptest! {

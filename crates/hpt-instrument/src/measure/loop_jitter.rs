@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_period_is_rounded_up_to_whole_steps() {
-        let source = ManualSource::new("source").stepping_by(300);
+        let source = ManualSource::new("source").with_step(300);
         let poll_loop = PollLoop::new(&source, Frequency::GIGAHERTZ, Duration::from_micros(100));
         let found = poll_loop.with_count(50).run(&mut |_| Continue(()));
         let spread = found.excess.spread(1.0).expect("fifty");
@@ -108,7 +108,7 @@ mod tests {
     fn periods_continue_across_a_wrap_and_end_when_the_callback_breaks() {
         let mut info = SourceInfo::new(SourceId::new("narrow"));
         info.width = Width::BITS_32;
-        let source = ManualSource::with_info(info).stepping_by(1 << 20);
+        let source = ManualSource::with_info(info).with_step(1 << 20);
         let poll_loop = PollLoop::new(&source, Frequency::GIGAHERTZ, Duration::from_millis(10)).with_count(2_000);
         let found = poll_loop.run(&mut |done| if done < 1_500 { Continue(()) } else { Break(()) });
         assert_eq!((found.excess.samples(), found.period_ticks), (1_500, 10_000_000));

@@ -46,7 +46,7 @@ pub use self::{
     frame::{FrameError, FramePort},
     granularity::{Granularity, granularity},
     instant_source::InstantSource,
-    kernel_reads::{KernelCounter, KernelReads, KernelReadsRefused},
+    kernel_reads::{KernelCounter, KernelReads, KernelReadsError},
     loop_jitter::{LoopJitter, PollLoop},
     not_run::NotRunWatch,
     read_cost::{Instruments, ReadBatches, ReadCost, read_cost},

@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn zero_calls_have_no_cost_and_no_spread() {
-        let clock = ManualSource::new("clock").stepping_by(5);
+        let clock = ManualSource::new("clock").with_step(5);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&ManualSource::new("source"), instruments, 0, &mut |_| Continue(()));
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_read_that_takes_40_ns_costs_40_ns() {
         // The source is the wall clock itself: each of its reads advances it by 40 ns.
-        let clock = ManualSource::new("clock").stepping_by(40);
+        let clock = ManualSource::new("clock").with_step(40);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost = read_cost(&clock, instruments, 25_000, &mut |_| Continue(()));
@@ -370,10 +370,10 @@ mod tests {
         use hpt_core::source::{SourceId, SourceInfo};
         use hpt_sys::units::Width;
         let cost = |step_ns, width| {
-            let clock = ManualSource::new("clock").stepping_by(step_ns);
+            let clock = ManualSource::new("clock").with_step(step_ns);
             let mut info = SourceInfo::new(SourceId::new("cycles"));
             info.width = width;
-            let cycles = ManualSource::with_info(info).stepping_by(7);
+            let cycles = ManualSource::with_info(info).with_step(7);
             let (wall, stopwatch) = (&clock, &clock);
             let instruments =
                 Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: Some(&cycles) };
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn a_slow_source_is_read_fewer_times_and_that_is_reported() {
         let cost = |read_ns, calls| {
-            let clock = ManualSource::new("clock").stepping_by(read_ns);
+            let clock = ManualSource::new("clock").with_step(read_ns);
             let (wall, stopwatch) = (&clock, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
             let mut looks = 0;
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_preemption_does_not_make_a_source_slow() {
-        let clock = ManualSource::new("clock").stepping_by(40);
+        let clock = ManualSource::new("clock").with_step(40);
         let source = Stopped { clock: &clock, readings: AtomicU32::new(0) };
         let (wall, stopwatch) = (&clock, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn few_reads_are_read_in_few_batches_and_have_no_spread() {
         let batches = |calls| {
-            let clock = ManualSource::new("clock").stepping_by(20);
+            let clock = ManualSource::new("clock").with_step(20);
             let (wall, stopwatch) = (&clock, &clock);
             let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
             let batches = read_cost(&clock, instruments, calls, &mut |_| Continue(())).batches.expect("reads");
@@ -486,7 +486,7 @@ mod tests {
         }
         // A tick falls between the first reads of the wall clock, or none does.
         for before_tick_ns in [20_000, 4_000_000] {
-            let clock = ManualSource::new("clock").stepping_by(40);
+            let clock = ManualSource::new("clock").with_step(40);
             clock.advance(4_000_000 - before_tick_ns);
             let wall = Coarse(&clock);
             let (wall, stopwatch) = (&wall, &clock);
@@ -512,7 +512,7 @@ mod tests {
                 self.0.info()
             }
         }
-        let clock = ManualSource::new("clock").stepping_by(5);
+        let clock = ManualSource::new("clock").with_step(5);
         let wall = Slow(&clock);
         let (wall, stopwatch) = (&wall, &clock);
         let instruments = Instruments { wall, stopwatch, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_keeps_its_samples() {
-        let clock = ManualSource::new("clock").stepping_by(1);
+        let clock = ManualSource::new("clock").with_step(1);
         let instruments =
             Instruments { wall: &clock, stopwatch: &clock, stopwatch_frequency: Frequency::GIGAHERTZ, cycles: None };
         let cost =

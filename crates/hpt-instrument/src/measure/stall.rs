@@ -919,7 +919,7 @@ mod tests {
             looks.set(looks.get() + 1);
             if looks.get() < 30 { Continue(()) } else { Break(()) }
         };
-        let clock = ManualSource::new("clock").stepping_by(20);
+        let clock = ManualSource::new("clock").with_step(20);
         let watch = |source: &dyn TimeSource| {
             let mut stalls = 0;
             let watch = StallWatch::new(source, Frequency::GIGAHERTZ).with_clock(&clock).with_check(check);
@@ -1041,9 +1041,9 @@ mod tests {
 
     #[test]
     fn a_coarse_source_has_coarse_steps() {
-        let clock = ManualSource::new("clock").stepping_by(640);
+        let clock = ManualSource::new("clock").with_step(640);
         let step_ns = |source: &ManualSource| poll_cost(source, Frequency::GIGAHERTZ, &clock).step_ns;
-        assert_eq!(step_ns(&ManualSource::new("coarse").stepping_by(100)), Some(100));
+        assert_eq!(step_ns(&ManualSource::new("coarse").with_step(100)), Some(100));
         assert_eq!(step_ns(&ManualSource::new("still")), None);
     }
 

@@ -2,7 +2,7 @@
 //! that is not available. This module reads only a host's files, so it works on system snapshots as well as on
 //! live systems.
 
-use hpt_sys::host::{Host, LogLine, LogUnreadable};
+use hpt_sys::host::{Host, LogError, LogLine};
 
 /// A clocksource that this crate can describe. The description is based on the clocksource's driver in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ pub struct ClockSourceOutline {
     /// The clocksources that are or were present, but that the kernel does not offer.
     pub absent: Vec<AbsentClockSource>,
     /// Whether the log still contains its first line, or the reason why the log was not read.
-    pub log: Result<bool, LogUnreadable>,
+    pub log: Result<bool, LogError>,
 }
 
 /// Examines the clocksources of `host`.

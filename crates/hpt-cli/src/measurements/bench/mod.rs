@@ -391,12 +391,12 @@ mod tests {
     #[test]
     fn a_run_is_printed_exactly() {
         // Three sources with given values. Only the simulated granularity is measured here.
-        let wall = ManualSource::new("wall").stepping_by(1_000);
+        let wall = ManualSource::new("wall").with_step(1_000);
         let not_run = NotRun { share: Some(0.01), wall_s: 0.5, ..NotRun::default() };
         let mut rows: Vec<_> = [("tsc", 10, 1), ("monotonic", 25, 1), ("monotonic-coarse", 5, 4_000_000)]
             .into_iter()
             .map(|(name, per_call_ns, step)| {
-                let source = ManualSource::new(name).stepping_by(step);
+                let source = ManualSource::new(name).with_step(step);
                 row(&source, &wall, (&wall, Frequency::GIGAHERTZ), (&cost(per_call_ns), &not_run))
             })
             .collect();

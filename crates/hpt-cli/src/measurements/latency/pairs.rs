@@ -598,7 +598,7 @@ mod tests {
 
     #[test]
     fn a_series_in_pieces_has_every_pair_and_every_pause_once() {
-        let source = ManualSource::new("source").stepping_by(3);
+        let source = ManualSource::new("source").with_step(3);
         let waits = waits("1s/2s/3s").expect("waits");
         let mut series = PairSeries::new(&waits, 8, 1);
         let (mut waited, mut asked) = (Vec::new(), 0);
@@ -621,7 +621,7 @@ mod tests {
     fn every_pair_is_a_line_with_its_source_pauses_and_number() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pairs.csv");
-        let (one, other) = (ManualSource::new("one").stepping_by(3), ManualSource::new("other").stepping_by(5));
+        let (one, other) = (ManualSource::new("one").with_step(3), ManualSource::new("other").with_step(5));
         let (sources, rates): ([&dyn TimeSource; 2], _) = ([&one, &other], [Some(Frequency::MEGAHERTZ), None]);
         let raw = Raw::create(&path).expect("a new file");
         let mut lines = raw.of_thread(None);

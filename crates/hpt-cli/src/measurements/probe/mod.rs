@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use hpt_core::{
-    Frequency, Host, Instant, PosixClock, PosixId, SourceInfo, Unavailable, clock,
+    Frequency, Host, Instant, PosixClock, PosixId, SourceError, SourceInfo, clock,
     source::{self, Candidate, Fitness, ProbeReport, Scope, Selection, SelfTest, select, self_test},
 };
 use hpt_document::probe::{InstantStatus, ProbeDocument, ProbeRow, SourceRecommendation};
@@ -162,7 +162,7 @@ fn row(candidate: Candidate, granularity: Option<Granularity>, fitness: &Fitness
     let test = self_test.and_then(Result::ok);
     let unavailable = match (&report.availability, self_test) {
         (Err(reason), _) => Some(reason.clone()),
-        (Ok(_), Some(Err(failure))) => Some(Unavailable::SelfTest(failure)),
+        (Ok(_), Some(Err(failure))) => Some(SourceError::SelfTest(failure)),
         (Ok(_), Some(Ok(_)) | None) => None,
     };
     let info = report.availability.as_ref().ok();

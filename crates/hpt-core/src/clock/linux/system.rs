@@ -28,8 +28,8 @@ use super::{
     trust::{self, Trust, Unsettled},
     vmclock::Vmclock,
 };
-use crate::clock::report::{ClockSource, MOST_SOURCES, SourceRefused, Status};
-use crate::source::{self, Opened, Scope, SourceId, SourceInfo, TimeSource, Unavailable};
+use crate::clock::report::{ClockSource, MOST_SOURCES, Status, UseSourceError};
+use crate::source::{self, Opened, Scope, SourceError, SourceId, SourceInfo, TimeSource};
 
 /// The clock that provides readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or a source
 /// in `SOURCES` for all higher values.
@@ -474,9 +474,9 @@ pub fn prime() {
 ///
 /// # Errors
 ///
-/// Returns [`SourceRefused`], for example if the source is not constant-rate or not system-wide, if it ticks too slowly
+/// Returns [`UseSourceError`], for example if the source is not constant-rate or not system-wide, if it ticks too slowly
 /// or wraps too soon, if access to it can be revoked, or if it fails its self-test.
-pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
+pub fn use_source(opened: Opened) -> Result<(), UseSourceError> {
     let id = opened.as_dyn().info().id.clone();
     // If the name belongs to one of hpt's own sources, open that source.
     let is_ours = source::names_on(&Host::live()).contains(&id);
@@ -486,8 +486,8 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         Opened::ThreadBound(source) => {
             return Err(match source.info().scope {
                 // Report the more important reason: each core has its own counter.
-                scope @ Scope::Core => SourceRefused::NotSystemWide { source_id: id, scope },
-                _ => SourceRefused::ThreadBound(id),
+                scope @ Scope::Core => UseSourceError::NotSystemWide { source_id: id, scope },
+                _ => UseSourceError::ThreadBound(id),
             });
         }
     };
@@ -499,35 +499,35 @@ pub fn use_source(opened: Opened) -> Result<(), SourceRefused> {
         tested(source.as_ref())?;
         if id == NATIVE_ID { NATIVE } else { registered(source, is_ours)? }
     };
-    let native = if mode == NATIVE { Some(source::permitted_native().map_err(Unavailable::of_counter)?) } else { None };
+    let native = if mode == NATIVE { Some(source::permitted_native().map_err(SourceError::of_counter)?) } else { None };
     change_to(mode, native, &changing)
 }
 
 /// The coarsest accepted resolution: one microsecond, with a margin for rounding.
 const COARSEST_NS: f64 = 1_000.5;
 
-fn suits(info: &SourceInfo) -> Result<(), SourceRefused> {
+fn suits(info: &SourceInfo) -> Result<(), UseSourceError> {
     let id = || info.id.clone();
     if info.scope != Scope::System {
-        Err(SourceRefused::NotSystemWide { source_id: id(), scope: info.scope })
+        Err(UseSourceError::NotSystemWide { source_id: id(), scope: info.scope })
     } else if !info.rate.is_steady() {
-        Err(SourceRefused::NotSteady(id()))
+        Err(UseSourceError::NotSteady(id()))
     } else if info.revocable {
-        Err(SourceRefused::Revocable(id()))
+        Err(UseSourceError::Revocable(id()))
     } else if info.nominal.is_none() {
-        Err(SourceRefused::NoRate(id()))
+        Err(UseSourceError::NoRate(id()))
     } else if info.wraps_soon().is_some()
         || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > COARSEST_NS)
     {
-        Err(SourceRefused::TooCoarse(id()))
+        Err(UseSourceError::TooCoarse(id()))
     } else {
         Ok(())
     }
 }
 
-fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
+fn tested(source: &dyn TimeSource) -> Result<(), UseSourceError> {
     let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
-    let failed = |failure| SourceRefused::SelfTest { source_id: source.info().id.clone(), failure };
+    let failed = |failure| UseSourceError::SelfTest { source_id: source.info().id.clone(), failure };
     let seen = source::self_test(source, &reference).map_err(failed)?;
     // A source can advance in steps larger than its nominal tick. A large step does not count if a read takes so long
     // that no smaller step can be observed.
@@ -535,30 +535,30 @@ fn tested(source: &dyn TimeSource) -> Result<(), SourceRefused> {
     #[expect(clippy::cast_precision_loss, reason = "compared with a microsecond")]
     let step_ns = seen.steps.smallest_ticks().unwrap_or(0) as f64 * tick_ns;
     if step_ns > COARSEST_NS && step_ns > 2.0 * seen.read_cost_ns {
-        return Err(SourceRefused::TooCoarse(source.info().id.clone()));
+        return Err(UseSourceError::TooCoarse(source.info().id.clone()));
     }
     Ok(())
 }
 
 /// Returns the slot of a source in `SOURCES`. One of this crate's own sources keeps any slot that it already has;
 /// any other source gets a new slot.
-fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, SourceRefused> {
+fn registered(source: Box<dyn TimeSource + Send + Sync>, is_ours: bool) -> Result<usize, UseSourceError> {
     for (index, place) in SOURCES.iter().enumerate() {
         match place.get() {
             Some(taken) if is_ours && taken.info().id == source.info().id => return Ok(FIRST_SOURCE + index),
             Some(_) => {}
             // Only one thread changes the source at a time.
-            None => return place.set(source).map(|()| FIRST_SOURCE + index).map_err(|_| SourceRefused::TooMany),
+            None => return place.set(source).map(|()| FIRST_SOURCE + index).map_err(|_| UseSourceError::TooMany),
         }
     }
-    Err(SourceRefused::TooMany)
+    Err(UseSourceError::TooMany)
 }
 
 /// The right to change the source, for one thread of the process. No reader waits for it.
 struct Changing;
 
 impl Changing {
-    fn begin() -> Result<Self, SourceRefused> {
+    fn begin() -> Result<Self, UseSourceError> {
         let me = u64::from(std::process::id());
         let word = Self::word();
         patiently(|| {
@@ -581,21 +581,21 @@ impl Drop for Changing {
 }
 
 /// Retries for one second.
-fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, SourceRefused> {
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Result<T, UseSourceError> {
     let start = std::time::Instant::now();
     loop {
         if let Some(got) = attempt() {
             return Ok(got);
         }
         if start.elapsed() > Duration::from_secs(1) {
-            return Err(SourceRefused::Busy);
+            return Err(UseSourceError::Busy);
         }
         std::thread::yield_now();
     }
 }
 
 /// Lets the active segment expire, discards everything learned about the old counter, and continues with the new one.
-fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), SourceRefused> {
+fn change_to(mode: usize, native: Option<Native>, _: &Changing) -> Result<(), UseSourceError> {
     ask_for_vmclock();
     let (words, wiped_on_fork) = native::words();
     let published = Published::new(words);

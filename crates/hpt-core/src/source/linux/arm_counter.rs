@@ -10,8 +10,8 @@ use hpt_sys::{
 };
 
 use crate::source::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("arm-counter");
@@ -48,7 +48,7 @@ impl ArmCounter {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the processor has no such counter, if prctl or the kernel forbids reading it, or if
+    /// Returns [`SourceError`] if the processor has no such counter, if prctl or the kernel forbids reading it, or if
     /// `host` is a system snapshot.
     ///
     /// # Examples
@@ -61,13 +61,13 @@ impl ArmCounter {
     ///     Err(reason) => println!("no ARM counter here: {reason}"),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let mut info = describe(host)?;
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         let self_synchronized = has_self_synchronized_reads(host.facts().hwcap2);
-        let token = CounterToken::detect(true, self_synchronized).map_err(Unavailable::of_counter)?;
+        let token = CounterToken::detect(true, self_synchronized).map_err(SourceError::of_counter)?;
         info.nominal = info.nominal.or_else(|| {
             let frequency = Frequency::from_hertz(token.frequency_register().into())?;
             Some(Nominal { frequency, stated_by: StatedBy::Cntfrq })
@@ -109,9 +109,9 @@ fn width(frequency: Frequency) -> Width {
 
 /// Returns an error for an ARMv6 processor, which AT_PLATFORM identifies. The timer was introduced with ARMv7, so an
 /// ARMv6 processor has no instruction to try. Arm ARM for ARMv7-A (DDI 0406C.d), chapter B8.
-fn has_timer(platform: Option<&str>) -> Result<(), Unavailable> {
+fn has_timer(platform: Option<&str>) -> Result<(), SourceError> {
     if is_armv6(platform) {
-        return Err(Unavailable::NoCounter {
+        return Err(SourceError::NoCounter {
             evidence: "this is an ARMv6 processor; the generic timer was introduced with ARMv7",
         });
     }
@@ -134,19 +134,19 @@ const fn is_arm(architecture: Architecture) -> bool {
 
 /// Returns the properties of the counter on this host, or the reason why it is not available. Uses only the files and
 /// facts of the host.
-fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+fn describe(host: &Host) -> Result<SourceInfo, SourceError> {
     let have = host.facts().architecture;
     if !is_arm(have) {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
     if permission(host) == CounterPermission::Forbidden {
-        return Err(Unavailable::ForbiddenByPrctl);
+        return Err(SourceError::ForbiddenByPrctl);
     }
     let node = host.arch_timer();
     // On a live system, a trial read shows whether the timer exists. Every 64-bit processor has the timer, but a 32-bit
     // processor may lack it.
     if !host.is_live() && have == Architecture::Arm && node.is_none() && host.has_device_tree() {
-        return Err(Unavailable::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
+        return Err(SourceError::NoDevice { evidence: "the device tree has no ARM generic timer".to_owned() });
     }
     if host.is_live() {
         has_timer(process::platform().as_deref())?;
@@ -269,7 +269,7 @@ impl Backend for ArmCounterBackend {
         }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         ArmCounter::open(host).map(|counter| Opened::Shared(Box::new(counter)))
     }
 }

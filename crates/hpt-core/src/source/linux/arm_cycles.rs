@@ -17,8 +17,8 @@ use super::{
     tested,
 };
 use crate::source::{
-    Backend, KernelVerdict, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, TimeSource,
-    Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
+    SourceInfo, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("arm-cycles");
@@ -63,7 +63,7 @@ impl ArmCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the machine has another architecture, if the counter is closed, has stopped or counts
+    /// Returns [`SourceError`] if the machine has another architecture, if the counter is closed, has stopped or counts
     /// something else, or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -80,33 +80,33 @@ impl ArmCycles {
     ///     }
     ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
-    /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         Self::open_and_watch(host).map(|(cycles, _)| cycles)
     }
 
-    fn open_and_watch(host: &Host) -> Result<(Self, Frequency), Unavailable> {
+    fn open_and_watch(host: &Host) -> Result<(Self, Frequency), SourceError> {
         let have = host.facts().architecture;
         if !is_arm(have) {
-            return Err(Unavailable::OtherArchitecture { have });
+            return Err(SourceError::OtherArchitecture { have });
         }
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
-        let without_events = OneKind::begin(Kind::BareCounter).ok_or_else(|| Unavailable::InUse {
+        let without_events = OneKind::begin(Kind::BareCounter).ok_or_else(|| SourceError::InUse {
             evidence: "perf-cycles is open in this process".to_owned(),
             cause: None,
         })?;
         // Pin the thread first, because the result for one CPU does not apply to another. A forked child process
         // inherits the affinity.
         let stays =
-            OnItsCpu::here().map_err(|error| Unavailable::refused("cannot pin the thread to its CPU", error))?;
+            OnItsCpu::here().map_err(|error| SourceError::refused("cannot pin the thread to its CPU", error))?;
         let by_module = host.opened_cycles().is_some();
         let token = CyclesToken::detect(process::platform().as_deref(), by_module)
             .map_err(|why| refusal(why, host, stays.cpu()))?;
         if token.bits() == 32 && token.control_register().is_some_and(|control| control & CONTROL_D != 0) {
-            return Err(Unavailable::Closed {
+            return Err(SourceError::Closed {
                 evidence: "the counter counts only every 64th cycle (PMCR.D)".to_owned(),
                 remedy: what_opens_it(host),
             });
@@ -114,7 +114,7 @@ impl ArmCycles {
         let info = info(Width::new(token.bits()).expect("32 or 64 bits"));
         let cycles = tested(Self { token, mask: info.width.mask(), stays, _without_events: without_events, info })?;
         let rate = counted(&cycles)?;
-        plausible(rate).map_err(Unavailable::SelfTest)?;
+        plausible(rate).map_err(SourceError::SelfTest)?;
         Ok((cycles, rate))
     }
 
@@ -223,12 +223,12 @@ fn what_opens_it(host: &Host) -> String {
     }
 }
 
-fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> Unavailable {
-    let closed = |evidence| Unavailable::Closed { evidence, remedy: what_opens_it(host) };
+fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> SourceError {
+    let closed = |evidence| SourceError::Closed { evidence, remedy: what_opens_it(host) };
     match why {
         CyclesRefused::NoAccessRegister => {
             let evidence = format!("a child process that read PMUSERENR on CPU {cpu} was killed by a signal");
-            Unavailable::NoPmu { evidence, have: host.facts().architecture }
+            SourceError::NoPmu { evidence, have: host.facts().architecture }
         }
         CyclesRefused::Closed(access) => {
             closed(format!("PMUSERENR of CPU {cpu} allows no access without a perf event (its value is {access:#x})"))
@@ -236,7 +236,7 @@ fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> Unavailable {
         CyclesRefused::Killed => {
             closed(format!("a child process that read the counter on CPU {cpu} was killed by a signal"))
         }
-        CyclesRefused::NotTried => Unavailable::not_tried(),
+        CyclesRefused::NotTried => SourceError::not_tried(),
     }
 }
 
@@ -277,16 +277,16 @@ impl Backend for ArmCyclesBackend {
     fn outline(&self, host: &Host) -> Vec<ProbeReport> {
         let have = host.facts().architecture;
         let availability =
-            if is_arm(have) { Ok(info(Width::BITS_32)) } else { Err(Unavailable::OtherArchitecture { have }) };
+            if is_arm(have) { Ok(info(Width::BITS_32)) } else { Err(SourceError::OtherArchitecture { have }) };
         vec![report(host, availability, Vec::new())]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         ArmCycles::open(host).map(|cycles| Opened::ThreadBound(Box::new(cycles)))
     }
 }
 
-fn report(host: &Host, availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
+fn report(host: &Host, availability: Result<SourceInfo, SourceError>, evidence: Vec<String>) -> ProbeReport {
     let here = is_arm(host.facts().architecture);
     let kernel =
         if here { "core cycles are not a clocksource" } else { "this counter does not exist on this architecture" };
@@ -302,7 +302,7 @@ fn report(host: &Host, availability: Result<SourceInfo, Unavailable>, evidence: 
 #[cfg(test)]
 mod tests {
     use super::{ArmCycles, CyclesRefused, info, refusal};
-    use crate::source::{Quantity, RateKind, Scope, Unavailable};
+    use crate::source::{Quantity, RateKind, Scope, SourceError};
     use hpt_sys::{
         host::{Facts, Host},
         units::Width,
@@ -344,7 +344,7 @@ mod tests {
         write("sys/module/hpt_cycles/parameters/state", "open 0\ntaken 1\n");
         let taken = remedy();
         assert!(["KVM", "kernel.perf_user_access", "check_seconds"].iter().all(|part| taken.contains(part)), "{taken}");
-        assert!(matches!(refusal(CyclesRefused::NoAccessRegister, &host, 0), Unavailable::NoPmu { .. }));
+        assert!(matches!(refusal(CyclesRefused::NoAccessRegister, &host, 0), SourceError::NoPmu { .. }));
         let not_tried = refusal(CyclesRefused::NotTried, &host, 0);
         assert!(not_tried.to_string().contains("could not start a child process"), "{not_tried}");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpt_sys::{host::Host, units::Frequency};
 
-use crate::source::{PosixClock, PosixId, SelfTestFailure, TimeSource, Unavailable, info::FASTEST_CORE, self_test};
+use crate::source::{PosixClock, PosixId, SelfTestError, SourceError, TimeSource, info::FASTEST_CORE, self_test};
 
 /// The lowest plausible core frequency; no core that runs Linux is slower. A counter that counts only every 64th cycle
 /// stays below this rate on a core of at most 3 GHz. Arm ARM (DDI 0487), D24.5, PMCR_EL0.D.
@@ -22,16 +22,16 @@ const FIRST_STEPS: u32 = 10_000;
 ///
 /// # Errors
 ///
-/// Returns [`SelfTestFailure::StandsStill`] if the source does not count, and [`SelfTestFailure::NoCoresRate`] if it
+/// Returns [`SelfTestError::StandsStill`] if the source does not count, and [`SelfTestError::NoCoresRate`] if it
 /// counts faster than any core.
-pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, Unavailable> {
-    let still = SelfTestFailure::StandsStill {
+pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, SourceError> {
+    let still = SelfTestError::StandsStill {
         at_ticks: source.ticks(),
         watched: Duration::from_nanos(BUSY_NS).saturating_mul(LOOKS),
     };
     match busy_rate(source) {
-        None => Err(Unavailable::SelfTest(still)),
-        Some(rate) if rate > FASTEST_CORE => Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { rate })),
+        None => Err(SourceError::SelfTest(still)),
+        Some(rate) if rate > FASTEST_CORE => Err(SourceError::SelfTest(SelfTestError::NoCoresRate { rate })),
         Some(rate) => Ok(rate),
     }
 }
@@ -73,8 +73,8 @@ pub(super) fn read_cost_ns<S: TimeSource + ?Sized>(source: &S) -> Option<f64> {
 }
 
 /// Returns an error if no core can have this rate.
-pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestFailure> {
-    if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestFailure::NoCoresRate { rate }) }
+pub(super) fn plausible(rate: Frequency) -> Result<(), SelfTestError> {
+    if (SLOWEST_CORE..=FASTEST_CORE).contains(&rate) { Ok(()) } else { Err(SelfTestError::NoCoresRate { rate }) }
 }
 
 /// Describes the counted rate and the frequency that the kernel reports for `cpu`.
@@ -97,7 +97,7 @@ mod tests {
 
     use super::{counted, line, plausible};
     use crate::{
-        source::{SelfTestFailure, SourceId, SourceInfo, Unavailable},
+        source::{SelfTestError, SourceError, SourceId, SourceInfo},
         testing::ManualSource,
     };
     use hpt_sys::{
@@ -116,17 +116,17 @@ mod tests {
         }
         // The System Timer, the generic timer of a Pi, every 64th cycle of a Pi 5, and an implausible value.
         for rate in [1_000_000, 19_200_000, 2_400_000_000 / 64, 40_000_000_000] {
-            assert!(matches!(plausible(hertz(rate)), Err(SelfTestFailure::NoCoresRate { .. })), "{rate}");
+            assert!(matches!(plausible(hertz(rate)), Err(SelfTestError::NoCoresRate { .. })), "{rate}");
         }
     }
 
     #[test]
     fn a_counter_without_plausible_counts_is_not_a_cycle_counter() {
         let still = counted(&ManualSource::new("still"));
-        assert!(matches!(still, Err(Unavailable::SelfTest(SelfTestFailure::StandsStill { .. }))), "{still:?}");
+        assert!(matches!(still, Err(SourceError::SelfTest(SelfTestError::StandsStill { .. }))), "{still:?}");
         // A counter that an emulator does not have, and a kernel that accounts for its overflows anyway.
-        let jumps = counted(&ManualSource::new("jumps").stepping_by((1 << 31) - 1));
-        assert!(matches!(jumps, Err(Unavailable::SelfTest(SelfTestFailure::NoCoresRate { .. }))), "{jumps:?}");
+        let jumps = counted(&ManualSource::new("jumps").with_step((1 << 31) - 1));
+        assert!(matches!(jumps, Err(SourceError::SelfTest(SelfTestError::NoCoresRate { .. }))), "{jumps:?}");
     }
 
     #[test]

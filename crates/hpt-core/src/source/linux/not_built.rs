@@ -2,7 +2,7 @@
 
 use hpt_sys::host::Host;
 
-use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceId, Unavailable, backend::Sealed};
+use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId, backend::Sealed};
 
 pub(super) const BCM_SYSTIMER: &dyn Backend = &NotBuilt(&["bcm-systimer", "bcm-systimer-low"]);
 pub(super) const HPET: &dyn Backend = &NotBuilt(&["hpet", "hpet-low"]);
@@ -11,7 +11,7 @@ pub(super) const PERF_TIME: &dyn Backend = &NotBuilt(&["perf-time"]);
 pub(super) const RTC: &dyn Backend = &NotBuilt(&["rtc0"]);
 pub(super) const PTP: &dyn Backend = &NotBuilt(&["ptp0"]);
 
-const REFUSAL: Unavailable = Unavailable::NotBuilt { feature: "devices" };
+const REFUSAL: SourceError = SourceError::NotBuilt { feature: "devices" };
 
 #[derive(Debug)]
 struct NotBuilt(&'static [&'static str]);
@@ -34,7 +34,7 @@ impl Backend for NotBuilt {
         self.ids().into_iter().map(report).collect()
     }
 
-    fn open(&self, _host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, _host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         Err(REFUSAL)
     }
 }

@@ -2,20 +2,20 @@
 
 use hpt_sys::host::{Architecture, Host};
 
-use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceId, Unavailable, backend::Sealed};
+use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId, backend::Sealed};
 
 const ID: SourceId = SourceId::new("pit");
 
 /// Returns the reason why the timer is not read. A read requires a command to port 0x43, which latches the count of the
 /// i8254 for the next reader, so the kernel and a program could receive each other's counts. Intel 8254 Programmable
 /// Interval Timer (231164-005), Read Operations.
-fn refusal(host: &Host) -> Unavailable {
+fn refusal(host: &Host) -> SourceError {
     match host.facts().architecture {
-        Architecture::X86_64 | Architecture::X86 => Unavailable::NeedsWrite {
+        Architecture::X86_64 | Architecture::X86 => SourceError::NeedsWrite {
             evidence: "a latch command to port 0x43, which would disturb the kernel and any other user of the timer",
         },
         have @ (Architecture::Aarch64 | Architecture::Arm | Architecture::Riscv64 | Architecture::Other) => {
-            Unavailable::OtherArchitecture { have }
+            SourceError::OtherArchitecture { have }
         }
     }
 }
@@ -40,7 +40,7 @@ impl Backend for PitBackend {
         }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         Err(refusal(host))
     }
 }

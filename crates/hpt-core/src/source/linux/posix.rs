@@ -10,8 +10,8 @@ use hpt_sys::{
 };
 
 use crate::source::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
+    SourceInfo, StatedBy, TimeSource, backend::Sealed,
 };
 
 /// A kernel clock that is shared by the whole system or by the whole process.
@@ -174,8 +174,8 @@ enum PosixReader {
 }
 
 impl PosixReader {
-    fn open(id: PosixId, route: Route) -> Result<Self, Unavailable> {
-        let refused = |call| move |error| Unavailable::refused(call, error);
+    fn open(id: PosixId, route: Route) -> Result<Self, SourceError> {
+        let refused = |call| move |error| SourceError::refused(call, error);
         match id.clock_id() {
             Some(clock) => Clock::open(clock, route).map(Self::Clock).map_err(refused("clock_gettime")),
             None => TimeOfDay::open(route).map(Self::TimeOfDay).map_err(refused("gettimeofday")),
@@ -197,7 +197,7 @@ impl PosixClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, or if `host` is a system snapshot.
+    /// Returns [`SourceError`] if a sandbox refuses the call, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -206,11 +206,11 @@ impl PosixClock {
     ///
     /// let clock = PosixClock::open(&Host::live(), PosixId::MonotonicRaw)?;
     /// assert!(clock.ticks() <= clock.ticks());
-    /// # Ok::<(), hpt_core::Unavailable>(())
+    /// # Ok::<(), hpt_core::SourceError>(())
     /// ```
-    pub fn open(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host, id: PosixId) -> Result<Self, SourceError> {
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         let mut info = id.properties(host);
         let by_call = PosixReader::open(id, Route::SystemCall)?;
@@ -229,10 +229,10 @@ impl PosixClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] in the same cases as [`open`](Self::open).
-    pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, Unavailable> {
+    /// Returns [`SourceError`] in the same cases as [`open`](Self::open).
+    pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, SourceError> {
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         let reader = PosixReader::open(id, Route::SystemCall)?;
         let mut info = id.properties(host);
@@ -270,14 +270,14 @@ impl ThreadCpuClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if a sandbox refuses the call, or if `host` is a system snapshot.
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    /// Returns [`SourceError`] if a sandbox refuses the call, or if `host` is a system snapshot.
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         // The vDSO does not support this clock: both routes end in the same system call.
         let clock = Clock::open(ClockId::ThreadCpu, Route::SystemCall)
-            .map_err(|error| Unavailable::refused("clock_gettime", error))?;
+            .map_err(|error| SourceError::refused("clock_gettime", error))?;
         Ok(Self { clock, info: thread_cpu_properties(host), bound_to_its_thread: PhantomData })
     }
 }
@@ -388,7 +388,7 @@ impl Backend for PosixBackend {
             .collect()
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         match ORDER.into_iter().flatten().find(|clock| clock.source_id() == *id) {
             Some(clock) => PosixClock::open(host, clock).map(|clock| Opened::Shared(Box::new(clock))),
             None => ThreadCpuClock::open(host).map(|clock| Opened::ThreadBound(Box::new(clock))),

@@ -4,9 +4,9 @@ use std::io;
 
 use hpt_sys::arch::CounterRefused;
 
-use crate::source::Unavailable;
+use crate::source::SourceError;
 
-impl Unavailable {
+impl SourceError {
     /// Returns the reason that applies if no child process could be started to try a read.
     pub(in crate::source) fn not_tried() -> Self {
         Self::Refused {
@@ -35,16 +35,16 @@ mod tests {
 
     use hpt_sys::OsError;
 
-    use super::Unavailable;
+    use super::SourceError;
 
     #[test]
     fn a_refusal_keeps_its_cause_and_does_not_repeat_it() {
-        let refused = Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EMFILE));
+        let refused = SourceError::refused("perf_event_open", io::Error::from_raw_os_error(libc::EMFILE));
         assert_eq!(refused.to_string(), "the source cannot be read: perf_event_open");
         let cause = refused.source().and_then(|cause| cause.downcast_ref::<OsError>()).expect("a cause");
         assert_eq!(cause.raw_os_error(), Some(libc::EMFILE));
         assert_eq!(refused.clone(), refused);
-        assert_ne!(refused, Unavailable::refused("perf_event_open", io::Error::from_raw_os_error(libc::EIO)));
-        assert!(Unavailable::not_tried().source().is_none());
+        assert_ne!(refused, SourceError::refused("perf_event_open", io::Error::from_raw_os_error(libc::EIO)));
+        assert!(SourceError::not_tried().source().is_none());
     }
 }

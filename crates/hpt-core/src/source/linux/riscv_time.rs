@@ -7,8 +7,8 @@ use hpt_sys::{
 };
 
 use crate::source::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("riscv-time");
@@ -42,7 +42,7 @@ impl RiscvTime {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if this is not a 64-bit RISC-V processor, or if `host` is a system snapshot.
+    /// Returns [`SourceError`] if this is not a 64-bit RISC-V processor, or if `host` is a system snapshot.
     ///
     /// # Examples
     ///
@@ -54,12 +54,12 @@ impl RiscvTime {
     ///     Err(reason) => println!("no RISC-V counter here: {reason}"),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let info = describe(host)?;
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
-        let token = TimeToken::detect(true, false).map_err(Unavailable::of_counter)?;
+        let token = TimeToken::detect(true, false).map_err(SourceError::of_counter)?;
         Ok(Self { token, info })
     }
 }
@@ -87,10 +87,10 @@ impl TimeSource for RiscvTime {
 
 /// Returns the properties of the counter on this host, or the reason why it is not available. Uses only the files and
 /// facts of the host.
-fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+fn describe(host: &Host) -> Result<SourceInfo, SourceError> {
     let have = host.facts().architecture;
     if have != Architecture::Riscv64 {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
     let mut info = SourceInfo::new(ID);
     info.nominal = host
@@ -139,7 +139,7 @@ impl Backend for RiscvTimeBackend {
         }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         RiscvTime::open(host).map(|counter| Opened::Shared(Box::new(counter)))
     }
 }

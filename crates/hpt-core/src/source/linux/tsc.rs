@@ -9,8 +9,8 @@ use hpt_sys::{
 };
 
 use crate::source::{
-    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("tsc");
@@ -40,7 +40,7 @@ impl Tsc {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the processor has no TSC, if prctl forbids reading it, or if `host` is a system
+    /// Returns [`SourceError`] if the processor has no TSC, if prctl forbids reading it, or if `host` is a system
     /// snapshot.
     ///
     /// # Examples
@@ -53,10 +53,10 @@ impl Tsc {
     ///     Err(reason) => println!("no TSC here: {reason}"),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let info = describe(host)?;
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         let permitted = CounterPermission::of_this_thread() != CounterPermission::Forbidden;
         match TscToken::detect(permitted) {
@@ -87,19 +87,19 @@ impl TimeSource for Tsc {
     }
 }
 
-const NO_FEATURE_BIT: Unavailable = Unavailable::NoCounter { evidence: "bit 4 of EDX in CPUID leaf 1 is clear" };
+const NO_FEATURE_BIT: SourceError = SourceError::NoCounter { evidence: "bit 4 of EDX in CPUID leaf 1 is clear" };
 const EDX_TSC: u32 = 1 << 4;
 
 /// Returns the properties of the TSC on this host, or the reason why it is not available. Uses only the files and facts
 /// of the host.
-fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+fn describe(host: &Host) -> Result<SourceInfo, SourceError> {
     let facts = host.facts();
     if !facts.architecture.is_x86() {
-        return Err(Unavailable::OtherArchitecture { have: facts.architecture });
+        return Err(SourceError::OtherArchitecture { have: facts.architecture });
     }
     let permission = if host.is_live() { CounterPermission::of_this_thread() } else { facts.counter_permission };
     if permission == CounterPermission::Forbidden {
-        return Err(Unavailable::ForbiddenByPrctl);
+        return Err(SourceError::ForbiddenByPrctl);
     }
     let cpu = host.cpu();
     if cpu.leaf(1).is_some_and(|[_, _, _, edx]| edx & EDX_TSC == 0) {
@@ -233,7 +233,7 @@ impl Backend for TscBackend {
         }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         Tsc::open(host).map(|tsc| Opened::Shared(Box::new(tsc)))
     }
 }

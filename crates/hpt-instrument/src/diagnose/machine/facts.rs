@@ -161,7 +161,7 @@ impl MachineFacts {
         }
         let refused = |is_refused: bool, what: &'static str| is_refused.then_some(what);
         let servers = self.fair_servers.values().any(|server| *server == Known::NotAllowed);
-        let log = matches!(self.clock_sources.log, Err(hpt_sys::host::LogUnreadable::NotAllowed));
+        let log = matches!(self.clock_sources.log, Err(hpt_sys::host::LogError::NotAllowed));
         [
             refused(
                 servers,

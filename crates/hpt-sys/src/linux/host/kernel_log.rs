@@ -40,7 +40,7 @@ pub struct KernelLog {
 
 /// The reason why the kernel log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogUnreadable {
+pub enum LogError {
     /// The device /dev/kmsg does not exist, as in many containers.
     Absent,
     /// This user is not permitted to read /dev/kmsg, for example because kernel.dmesg_restrict is 1 and CAP_SYSLOG is
@@ -50,7 +50,7 @@ pub enum LogUnreadable {
     Failed(OsError),
 }
 
-impl LogUnreadable {
+impl LogError {
     pub(super) fn of(cause: io::Error) -> Self {
         match cause.kind() {
             ErrorKind::NotFound => Self::Absent,
@@ -70,7 +70,7 @@ impl LogUnreadable {
     }
 }
 
-impl fmt::Display for LogUnreadable {
+impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("/dev/kmsg does not exist"),
@@ -80,7 +80,7 @@ impl fmt::Display for LogUnreadable {
     }
 }
 
-impl Error for LogUnreadable {
+impl Error for LogError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Absent | Self::NotAllowed => None,

@@ -44,7 +44,7 @@ pub use self::{
     cpu_counts::{CountLine, Stolen, count_lines, ran_and_waited_ns, stolen_hundredths, waited_ns},
     cpu_list::CpuList,
     kernel::{BootId, ClockSources, KernelRelease},
-    kernel_log::{KernelLog, LogLine, LogUnreadable, NewLogLines},
+    kernel_log::{KernelLog, LogError, LogLine, NewLogLines},
     perf::PerfEvents,
     soc::ArchTimer,
 };
@@ -448,9 +448,9 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns [`LogUnreadable`] if the log does not exist or cannot be read.
-    pub fn kernel_log(&self) -> Result<KernelLog, LogUnreadable> {
-        let records = self.log_records().map_err(LogUnreadable::of)?;
+    /// Returns [`LogError`] if the log does not exist or cannot be read.
+    pub fn kernel_log(&self) -> Result<KernelLog, LogError> {
+        let records = self.log_records().map_err(LogError::of)?;
         Ok(KernelLog::parse(&records))
     }
 
@@ -466,14 +466,14 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// Returns [`LogUnreadable`] in the same cases as [`kernel_log`](Self::kernel_log), and for a system snapshot,
+    /// Returns [`LogError`] in the same cases as [`kernel_log`](Self::kernel_log), and for a system snapshot,
     /// whose log never grows.
-    pub fn new_log_lines(&self) -> Result<NewLogLines, LogUnreadable> {
+    pub fn new_log_lines(&self) -> Result<NewLogLines, LogError> {
         let opened = match &self.root {
             Root::Folder(folder) => kernel_log::open(&below(folder, KERNEL_LOG)),
             Root::Recorded(_) => Err(nothing_moves()),
         };
-        opened.and_then(NewLogLines::from_the_end_of).map_err(LogUnreadable::of)
+        opened.and_then(NewLogLines::from_the_end_of).map_err(LogError::of)
     }
 
     /// Returns the TSC rate that the kernel measured against another timer; `None` if its log is not readable or does not

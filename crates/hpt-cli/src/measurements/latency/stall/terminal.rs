@@ -352,8 +352,8 @@ mod tests {
     }
 
     fn ended(cpu: Option<usize>, account: Account) -> ThreadOutcome {
-        let source = ManualSource::new("by hand").stepping_by(30);
-        let clock = ManualSource::new("clock").stepping_by(1_280);
+        let source = ManualSource::new("by hand").with_step(30);
+        let clock = ManualSource::new("clock").with_step(1_280);
         let mut watched = StallWatchStats::default();
         (watched.elapsed_ns, watched.sampling_ns, watched.samplings) = (10_000 * MS, 40 * MS, 500);
         (watched.longest_sampling_ns, watched.blind_below_ns) = (90_000, 250_000);

@@ -13,8 +13,8 @@ use hpt_sys::{
 
 use super::{rights, tested};
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("acpi-pm");
@@ -102,7 +102,7 @@ impl AcpiPm {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the machine has another architecture, if the firmware describes no such timer, if the
+    /// Returns [`SourceError`] if the machine has another architecture, if the firmware describes no such timer, if the
     /// permission is missing, if the port's values do not advance at the timer's rate, or if `host` is a system
     /// snapshot.
     ///
@@ -116,7 +116,7 @@ impl AcpiPm {
     ///     Err(reason) => println!("no ACPI timer: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         tested(open(host)?)
     }
 }
@@ -147,19 +147,19 @@ impl TimeSource for AcpiPm {
 
 /// Returns the port of the timer on this host, or the reason why there is no timer. Uses only the files and facts of the
 /// host.
-fn describe(host: &Host) -> Result<u16, Unavailable> {
+fn describe(host: &Host) -> Result<u16, SourceError> {
     let have = host.facts().architecture;
     if !have.is_x86() {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
     host.pm_timer().map_err(|error| match error {
         // A snapshot contains the ports only if root made it.
-        NoPmTimer::Unreadable(_) if !host.is_live() => Unavailable::Captured,
+        NoPmTimer::Unreadable(_) if !host.is_live() => SourceError::Captured,
         NoPmTimer::Unreadable(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Unavailable::NoRight { path: IO_PORTS.to_owned(), right: MissingRight::FileMode }
+            SourceError::NoRight { path: IO_PORTS.to_owned(), right: MissingRight::FileMode }
         }
-        NoPmTimer::Unreadable(error) => Unavailable::refused(IO_PORTS, error),
-        NoPmTimer::Absent => Unavailable::NoDevice {
+        NoPmTimer::Unreadable(error) => SourceError::refused(IO_PORTS, error),
+        NoPmTimer::Absent => SourceError::NoDevice {
             evidence: format!(
                 "{IO_PORTS} has no ACPI PM_TMR: the firmware has no ACPI or a reduced one, or the kernel runs with acpi=off"
             ),
@@ -175,10 +175,10 @@ fn info() -> SourceInfo {
         .with_read_path(ReadPath::Port)
 }
 
-fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
+fn open(host: &Host) -> Result<AcpiPm, SourceError> {
     let port = describe(host)?;
     if !host.is_live() {
-        return Err(Unavailable::Captured);
+        return Err(SourceError::Captured);
     }
     let port = OpenPort::open(port).map_err(|error| refusal(host, port, error))?;
     let doubtful = host.pm_timer_latch() != Latch::Sound;
@@ -191,17 +191,17 @@ fn open(host: &Host) -> Result<AcpiPm, Unavailable> {
 /// # References
 ///
 /// ioperm(2); Linux, arch/x86/kernel/ioport.c, `ksys_ioperm`.
-fn refusal(host: &Host, port: u16, error: io::Error) -> Unavailable {
+fn refusal(host: &Host, port: u16, error: io::Error) -> SourceError {
     match error.raw_os_error() {
-        Some(libc::EPERM) => Unavailable::NoRight {
+        Some(libc::EPERM) => SourceError::NoRight {
             path: format!("I/O port {port:#x}"),
             right: rights::behind_eperm(host).unwrap_or(MissingRight::Ports),
         },
-        Some(libc::ENOSYS) => Unavailable::NotOffered {
+        Some(libc::ENOSYS) => SourceError::NotOffered {
             evidence: "ioperm returns ENOSYS: this kernel or sandbox does not let programs access I/O ports".to_owned(),
             remedy: Some("use a kernel with CONFIG_X86_IOPL_IOPERM=y"),
         },
-        _ => Unavailable::refused(format!("ioperm failed for port {port:#x}"), error),
+        _ => SourceError::refused(format!("ioperm failed for port {port:#x}"), error),
     }
 }
 
@@ -261,7 +261,7 @@ impl Backend for AcpiPmBackend {
         }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         AcpiPm::open(host).map(|timer| Opened::ThreadBound(Box::new(timer)))
     }
 }
@@ -278,7 +278,7 @@ mod tests {
         prelude::{Strategy, any, prop_assert, proptest},
     };
 
-    use super::{InputPort, MOST_ATTEMPTS, PmCounter, Unavailable, WIDTH, refusal};
+    use super::{InputPort, MOST_ATTEMPTS, PmCounter, SourceError, WIDTH, refusal};
     use crate::source::MissingRight;
     use hpt_sys::host::{Facts, Host};
 
@@ -345,9 +345,9 @@ mod tests {
         let host = Host::captured(Default::default(), Facts::live());
         let answer = |errno| refusal(&host, 0x608, io::Error::from_raw_os_error(errno));
         let not_root = answer(libc::EPERM);
-        assert!(matches!(not_root, Unavailable::NoRight { right: MissingRight::Ports, .. }), "{not_root}");
+        assert!(matches!(not_root, SourceError::NoRight { right: MissingRight::Ports, .. }), "{not_root}");
         assert!(not_root.to_string().starts_with("I/O port 0x608: ") && not_root.remedy().is_some(), "{not_root}");
         assert!(answer(libc::ENOSYS).remedy().is_some());
-        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+        assert!(matches!(answer(libc::EIO), SourceError::Refused { .. }));
     }
 }

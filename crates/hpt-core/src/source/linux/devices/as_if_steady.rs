@@ -3,7 +3,7 @@
 
 use hpt_sys::{host::Host, units::FrequencyRange};
 
-use crate::source::{PosixClock, PosixId, RateKind, SourceInfo, TimeSource, Unavailable, self_test};
+use crate::source::{PosixClock, PosixId, RateKind, SourceError, SourceInfo, TimeSource, self_test};
 
 /// The number of failed tests after which a source is refused. A single test may fail because a daemon steps the clock.
 const ATTEMPTS: u32 = 3;
@@ -11,7 +11,7 @@ const ATTEMPTS: u32 = 3;
 const MOST_TESTS: u32 = 24;
 
 /// Returns `source` after testing its rate and its direction as if its rate were constant.
-pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailable> {
+pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, SourceError> {
     let reference = PosixClock::open(&Host::live(), PosixId::REFERENCE)?;
     let (mut failures, mut failure) = (0, None);
     for _ in 0..MOST_TESTS {
@@ -25,7 +25,7 @@ pub(super) fn tested_as_steady<S: TimeSource>(source: S) -> Result<S, Unavailabl
             break;
         }
     }
-    failure.map_or(Ok(source), |seen| Err(Unavailable::SelfTest(seen)))
+    failure.map_or(Ok(source), |seen| Err(SourceError::SelfTest(seen)))
 }
 
 /// Returns whether the limits of the rate are close enough to detect a clock with a wrong rate.
@@ -63,7 +63,7 @@ impl<S: TimeSource> TimeSource for AsIfSteady<'_, S> {
 mod tests {
     use super::{AsIfSteady, is_decisive};
     use crate::{
-        source::{RateKind, SelfTestFailure, TimeSource, self_test},
+        source::{RateKind, SelfTestError, TimeSource, self_test},
         testing::ManualSource,
     };
     use hpt_sys::units::{Frequency, FrequencyRange};
@@ -79,21 +79,21 @@ mod tests {
     #[test]
     fn a_stopped_or_racing_clock_is_refused_even_if_it_may_be_slewed() {
         let tested = |step| {
-            let reference = ManualSource::new("reference").stepping_by(100);
+            let reference = ManualSource::new("reference").with_step(100);
             let mut info = ManualSource::new("card").info().clone();
             info.rate = RateKind::Variable;
-            let card = ManualSource::with_info(info).stepping_by(step);
+            let card = ManualSource::with_info(info).with_step(step);
             self_test(&AsIfSteady::new(&card), &reference)
         };
-        assert!(matches!(tested(0), Err(SelfTestFailure::StandsStill { .. })));
-        assert!(matches!(tested(u64::MAX), Err(SelfTestFailure::RunsBackwards { .. })));
+        assert!(matches!(tested(0), Err(SelfTestError::StandsStill { .. })));
+        assert!(matches!(tested(u64::MAX), Err(SelfTestError::RunsBackwards { .. })));
         let raced = tested(100);
-        assert!(matches!(raced, Err(SelfTestFailure::WrongRate { .. })), "{raced:?}");
+        assert!(matches!(raced, Err(SelfTestError::WrongRate { .. })), "{raced:?}");
     }
 
     #[test]
     fn a_wrapped_clock_under_test_keeps_its_properties() {
-        let card = ManualSource::new("card").stepping_by(3);
+        let card = ManualSource::new("card").with_step(3);
         let tested = AsIfSteady::new(&card);
         assert_eq!((tested.ticks(), tested.ticks(), tested.info().id.as_str()), (0, 3, "card"));
     }

@@ -16,8 +16,8 @@ use hpt_sys::{
 
 use super::{rights, split_counter::read_split_counter, tested};
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId,
+    SourceInfo, StatedBy, TimeSource, backend::Sealed,
 };
 
 const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
@@ -137,7 +137,7 @@ impl BcmSystimer {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the machine has another architecture, if there is no such device, if the permission
+    /// Returns [`SourceError`] if the machine has another architecture, if there is no such device, if the permission
     /// is missing, if the registers do not advance at the timer's rate, or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -150,7 +150,7 @@ impl BcmSystimer {
     ///     Err(reason) => println!("no System Timer: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let (counter, _) = open(host, WIDE_ID)?;
         tested(Self(counter))
     }
@@ -162,8 +162,8 @@ impl BcmSystimerLow {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] in the same cases as [`BcmSystimer::open`].
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    /// Returns [`SourceError`] in the same cases as [`BcmSystimer::open`].
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let (counter, _) = open(host, LOW_ID)?;
         tested(Self(counter))
     }
@@ -171,20 +171,20 @@ impl BcmSystimerLow {
 
 /// Returns the properties and the location of the timer on this host, or the reason why there is no timer. Uses only
 /// the files and facts of the host.
-fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), Unavailable> {
+fn describe(host: &Host, id: SourceId) -> Result<(SourceInfo, Region), SourceError> {
     let have = host.facts().architecture;
     if !matches!(have, Architecture::Arm | Architecture::Aarch64) {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
-    let timer = host.system_timer().map_err(|evidence| Unavailable::NoDevice { evidence })?;
+    let timer = host.system_timer().map_err(|evidence| SourceError::NoDevice { evidence })?;
     let Some(registers) = timer.registers else {
-        return Err(Unavailable::NoDevice {
+        return Err(SourceError::NoDevice {
             evidence: format!("the address of the timer's registers is unknown ({})", timer.evidence),
         });
     };
     let length = u64::try_from(LENGTH).expect("twelve");
     if registers.length < length || registers.address % 4 != 0 {
-        return Err(Unavailable::NoDevice {
+        return Err(SourceError::NoDevice {
             evidence: format!(
                 "{} bytes at {:#x} cannot be the timer's registers ({})",
                 registers.length, registers.address, timer.evidence
@@ -209,10 +209,10 @@ fn info(id: SourceId, clock_frequency_hz: Option<u32>) -> SourceInfo {
     info
 }
 
-fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf), Unavailable> {
+fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf), SourceError> {
     let (info, region) = describe(host, id)?;
     if !host.is_live() {
-        return Err(Unavailable::Captured);
+        return Err(SourceError::Captured);
     }
     let (registers, path) = map(host, region)?;
     let barrier = Barrier::detect(process::platform().as_deref());
@@ -221,7 +221,7 @@ fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf),
 
 /// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the path of the
 /// mapped file.
-fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
+fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), SourceError> {
     let page = process::page_size();
     let length = usize::try_from(region.length).expect("a few bytes");
     let within = |bytes: u64| usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
@@ -244,7 +244,7 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
         .map_err(|error| match refused {
             // The UIO window was created for this purpose, so its error is the problem to fix.
             Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Unavailable::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
+                SourceError::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
             }
             _ => diagnose(host, error),
         })
@@ -256,17 +256,17 @@ fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), Unavailable> {
 /// # References
 ///
 /// Linux, drivers/char/mem.c, `open_port` and `mmap_mem`.
-fn diagnose(host: &Host, error: io::Error) -> Unavailable {
-    let missing = |right| Unavailable::NoRight { path: MEMORY.to_owned(), right };
+fn diagnose(host: &Host, error: io::Error) -> SourceError {
+    let missing = |right| SourceError::NoRight { path: MEMORY.to_owned(), right };
     match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => Unavailable::NoDevice {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => SourceError::NoDevice {
             evidence: format!(
                 "{MEMORY} does not exist: the kernel was built without CONFIG_DEVMEM, or the container does not have the device"
             ),
         },
         Some(libc::EACCES) => missing(MissingRight::FileMode),
         Some(libc::EPERM) => missing(rights::behind_eperm(host).unwrap_or(MissingRight::Page)),
-        _ => Unavailable::refused(MEMORY, error),
+        _ => SourceError::refused(MEMORY, error),
     }
 }
 
@@ -347,7 +347,7 @@ impl Backend for BcmSystimerBackend {
         ]
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         if *id == LOW_ID {
             BcmSystimerLow::open(host).map(|timer| Opened::Shared(Box::new(timer)))
         } else {
@@ -368,7 +368,7 @@ mod tests {
 
     use super::{Barrier, HIGH, LOW, LOW_ID, Registers, SystimerCounter, WIDE_ID, info};
     use crate::source::{
-        SelfTestFailure, SourceId, SourceInfo, TimeSource,
+        SelfTestError, SourceId, SourceInfo, TimeSource,
         linux::devices::test_world::{WorldClock, ticks_after},
         self_test,
     };
@@ -477,9 +477,9 @@ mod tests {
         let now_ns = AtomicU64::new(0);
         let clock = WorldClock::of(&now_ns);
         let stuck = self_test(&Low(counter(moving(&now_ns, 0), LOW_ID)), &clock);
-        assert!(matches!(stuck, Err(SelfTestFailure::StandsStill { .. })), "{stuck:?}");
+        assert!(matches!(stuck, Err(SelfTestError::StandsStill { .. })), "{stuck:?}");
         let another = self_test(&Low(counter(moving(&now_ns, 250_000), LOW_ID)), &clock);
-        assert!(matches!(another, Err(SelfTestFailure::WrongRate { stated: Frequency::MEGAHERTZ, .. })), "{another:?}");
+        assert!(matches!(another, Err(SelfTestError::WrongRate { stated: Frequency::MEGAHERTZ, .. })), "{another:?}");
     }
 
     #[test]

@@ -18,8 +18,8 @@ use hpt_sys::{
 
 use super::{split_counter::read_split_counter, tested};
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo,
-    StatedBy, TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId,
+    SourceInfo, StatedBy, TimeSource, backend::Sealed,
 };
 
 const WIDE_ID: SourceId = SourceId::new("hpet");
@@ -171,7 +171,7 @@ impl Hpet {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the machine has another architecture, if there is no such device, if the permission
+    /// Returns [`SourceError`] if the machine has another architecture, if there is no such device, if the permission
     /// is missing, if the kernel does not map the device, if another process uses it, if the page does not belong to an
     /// HPET, or if `host` is a system snapshot.
     ///
@@ -185,7 +185,7 @@ impl Hpet {
     ///     Err(reason) => println!("no HPET: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         tested(Self(open(host, WIDE_ID)?))
     }
 }
@@ -196,8 +196,8 @@ impl HpetLow {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] in the same cases as [`Hpet::open`].
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    /// Returns [`SourceError`] in the same cases as [`Hpet::open`].
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         tested(Self(open(host, LOW_ID)?))
     }
 }
@@ -241,16 +241,16 @@ fn info(id: SourceId) -> SourceInfo {
     info
 }
 
-fn open(host: &Host, id: SourceId) -> Result<HpetCounter<Arc<Window>>, Unavailable> {
+fn open(host: &Host, id: SourceId) -> Result<HpetCounter<Arc<Window>>, SourceError> {
     let have = host.facts().architecture;
     if !have.is_x86() {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
     if !host.is_live() {
-        return Err(Unavailable::Captured);
+        return Err(SourceError::Captured);
     }
     let window = window().map_err(|(step, error)| refusal(host, step, error))?;
-    HpetCounter::over(window, id).map_err(|evidence| Unavailable::Malformed { path: DEVICE.to_owned(), evidence })
+    HpetCounter::over(window, id).map_err(|evidence| SourceError::Malformed { path: DEVICE.to_owned(), evidence })
 }
 
 /// The request that the kernel refused.
@@ -291,22 +291,22 @@ fn window() -> Result<Arc<Window>, (Step, io::Error)> {
 /// # References
 ///
 /// Linux, drivers/char/hpet.c, `hpet_open` and `hpet_mmap`.
-fn refusal(host: &Host, step: Step, error: io::Error) -> Unavailable {
-    let no_device = |evidence: &str| Unavailable::NoDevice { evidence: evidence.to_owned() };
+fn refusal(host: &Host, step: Step, error: io::Error) -> SourceError {
+    let no_device = |evidence: &str| SourceError::NoDevice { evidence: evidence.to_owned() };
     let not_offered =
-        |evidence: &str, remedy| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: Some(remedy) };
+        |evidence: &str, remedy| SourceError::NotOffered { evidence: evidence.to_owned(), remedy: Some(remedy) };
     match (step, error.raw_os_error()) {
         (Step::Opening, Some(libc::ENOENT | libc::ENXIO | libc::ENODEV)) => no_device(
             "/dev/hpet does not exist: the kernel was built without CONFIG_HPET, or the container does not have the device",
         ),
         (Step::Opening, Some(libc::EACCES | libc::EPERM)) => {
-            Unavailable::NoRight { path: DEVICE.to_owned(), right: MissingRight::FileMode }
+            SourceError::NoRight { path: DEVICE.to_owned(), right: MissingRight::FileMode }
         }
         // The kernel also returns EBUSY if it found no HPET, and therefore has no timer to offer.
         (Step::Opening, Some(libc::EBUSY)) if host.clock_sources().offers(CLOCK_SOURCE) == Some(false) => no_device(
             "opening /dev/hpet returns EBUSY, and HPET is not among the kernel's clocksources: there is no HPET, the firmware hides it, or the kernel runs with hpet=disable",
         ),
-        (Step::Opening, Some(libc::EBUSY)) => Unavailable::Taken {
+        (Step::Opening, Some(libc::EBUSY)) => SourceError::Taken {
             path: DEVICE.to_owned(),
             evidence: "all HPET timers that the kernel can hand out are in use".to_owned(),
         },
@@ -318,7 +318,7 @@ fn refusal(host: &Host, step: Step, error: io::Error) -> Unavailable {
             "/dev/hpet cannot be mapped: the kernel was built without CONFIG_HPET_MMAP, or the registers are not page-aligned",
             "use a kernel with CONFIG_HPET_MMAP=y",
         ),
-        _ => Unavailable::refused(DEVICE, error),
+        _ => SourceError::refused(DEVICE, error),
     }
 }
 
@@ -380,7 +380,7 @@ impl Backend for HpetBackend {
         let have = host.facts().architecture;
         let availability = |id| {
             if !have.is_x86() {
-                Err(Unavailable::OtherArchitecture { have })
+                Err(SourceError::OtherArchitecture { have })
             } else if host.is_live() && !Path::new(DEVICE).exists() {
                 Err(refusal(host, Step::Opening, io::Error::from_raw_os_error(libc::ENOENT)))
             } else {
@@ -397,7 +397,7 @@ impl Backend for HpetBackend {
         vec![outline(WIDE_ID, WIDE_DESCRIPTION), outline(LOW_ID, LOW_DESCRIPTION)]
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         if *id == LOW_ID {
             HpetLow::open(host).map(|hpet| Opened::Shared(Box::new(hpet)))
         } else {
@@ -420,7 +420,7 @@ mod tests {
         WIDE_ID, evidence, rate, refusal, shape,
     };
     use crate::source::{
-        SelfTestFailure, SourceInfo, TimeSource, Unavailable, Widened,
+        SelfTestError, SourceError, SourceInfo, TimeSource, Widened,
         linux::devices::test_world::{WorldClock, ticks_after},
         self_test,
     };
@@ -543,9 +543,9 @@ mod tests {
         test(intel(&now_ns)).expect("runs at its stated rate");
         assert!(now_ns.load(Ordering::Relaxed) > 299_969_700_000, "the test ran across the wrap");
         let stopped = test(Moving { ticks_per_ms: 0, ..intel(&now_ns) });
-        assert!(matches!(stopped, Err(SelfTestFailure::StandsStill { .. })), "{stopped:?}");
+        assert!(matches!(stopped, Err(SelfTestError::StandsStill { .. })), "{stopped:?}");
         let another = test(Moving { ticks_per_ms: 100_000, ..intel(&now_ns) });
-        assert!(matches!(another, Err(SelfTestFailure::WrongRate { .. })), "{another:?}");
+        assert!(matches!(another, Err(SelfTestError::WrongRate { .. })), "{another:?}");
     }
 
     #[test]
@@ -575,17 +575,17 @@ mod tests {
         fs::write(sources.join("available_clocksource"), "tsc hpet acpi_pm \n").expect("writable");
         let host = Host::below(folder.path(), Facts::live());
         let answer = |step, errno| refusal(&host, step, io::Error::from_raw_os_error(errno));
-        assert!(matches!(answer(Step::Opening, libc::ENOENT), Unavailable::NoDevice { .. }));
-        assert!(matches!(answer(Step::Opening, libc::EACCES), Unavailable::NoRight { .. }));
+        assert!(matches!(answer(Step::Opening, libc::ENOENT), SourceError::NoDevice { .. }));
+        assert!(matches!(answer(Step::Opening, libc::EACCES), SourceError::NoRight { .. }));
         let taken = answer(Step::Opening, libc::EBUSY);
         assert!(taken.remedy().is_some_and(|remedy| remedy.contains("fuser -v /dev/hpet")), "{taken}");
         let not_mapped = answer(Step::Mapping, libc::EACCES);
         assert!(not_mapped.remedy().is_some_and(|remedy| remedy.contains("hpet_mmap=1")), "{not_mapped}");
         assert!(answer(Step::Mapping, libc::ENOSYS).remedy().is_some_and(|remedy| remedy.contains("CONFIG_HPET_MMAP")));
-        assert!(matches!(answer(Step::Mapping, libc::EIO), Unavailable::Refused { .. }));
+        assert!(matches!(answer(Step::Mapping, libc::EIO), SourceError::Refused { .. }));
         // The same error on a machine whose HPET is off.
         fs::write(sources.join("available_clocksource"), "tsc acpi_pm \n").expect("writable");
-        assert!(matches!(answer(Step::Opening, libc::EBUSY), Unavailable::NoDevice { .. }));
+        assert!(matches!(answer(Step::Opening, libc::EBUSY), SourceError::NoDevice { .. }));
     }
 
     #[test]

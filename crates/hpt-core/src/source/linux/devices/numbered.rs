@@ -7,7 +7,7 @@ use std::{
 
 use hpt_sys::host::Host;
 
-use crate::source::{KernelVerdict, MissingRight, ProbeReport, SourceId, SourceInfo, Unavailable};
+use crate::source::{KernelVerdict, MissingRight, ProbeReport, SourceError, SourceId, SourceInfo};
 
 /// The properties that all clocks of a kind share.
 #[derive(Debug)]
@@ -41,14 +41,14 @@ impl Numbered {
     }
 
     /// Translates the kernel's error from opening the device into its cause and fix.
-    pub(super) fn refusal(&self, id: &SourceId, error: io::Error) -> Unavailable {
+    pub(super) fn refusal(&self, id: &SourceId, error: io::Error) -> SourceError {
         let path = device(id).display().to_string();
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
-                Unavailable::NoDevice { evidence: format!("{path} does not exist: {}", self.missing) }
+                SourceError::NoDevice { evidence: format!("{path} does not exist: {}", self.missing) }
             }
-            Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight { path, right: MissingRight::FileMode },
-            _ => Unavailable::refused(path, error),
+            Some(libc::EACCES | libc::EPERM) => SourceError::NoRight { path, right: MissingRight::FileMode },
+            _ => SourceError::refused(path, error),
         }
     }
 
@@ -56,7 +56,7 @@ impl Numbered {
         &self,
         id: SourceId,
         evidence: Vec<String>,
-        availability: Result<SourceInfo, Unavailable>,
+        availability: Result<SourceInfo, SourceError>,
     ) -> ProbeReport {
         let kernel = KernelVerdict::Unknown(self.unknown.to_owned());
         ProbeReport { id, description: self.description, kernel, evidence, availability }

@@ -15,7 +15,7 @@ use super::{
     numbered::{Numbered, device},
 };
 use crate::source::{
-    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo, StatedBy, TimeSource,
     backend::Sealed,
 };
 
@@ -92,7 +92,7 @@ impl PtpClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock does not advance
+    /// Returns [`SourceError`] if there is no such clock, if the permission is missing, if the clock does not advance
     /// or has an implausible rate, or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -105,7 +105,7 @@ impl PtpClock {
     ///     Err(reason) => println!("no PTP clock: {reason}"),
     /// }
     /// ```
-    pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host, number: u32) -> Result<Self, SourceError> {
         tested_as_steady(open(host, &CLOCKS.id(number))?)
     }
 
@@ -175,12 +175,12 @@ fn info(id: SourceId) -> SourceInfo {
         .with_read_path(ReadPath::SystemCall)
 }
 
-fn open(host: &Host, id: &SourceId) -> Result<PtpClock, Unavailable> {
+fn open(host: &Host, id: &SourceId) -> Result<PtpClock, SourceError> {
     if !host.is_live() {
-        return Err(Unavailable::Captured);
+        return Err(SourceError::Captured);
     }
     let device = Ptp::open(&device(id)).map_err(|error| CLOCKS.refusal(id, error))?;
-    let clock = device.clock().map_err(|error| Unavailable::refused(id.to_string(), error))?;
+    let clock = device.clock().map_err(|error| SourceError::refused(id.to_string(), error))?;
     Ok(PtpClock { clock, info: info(id.clone()), device })
 }
 
@@ -239,7 +239,7 @@ impl Backend for PtpBackend {
         CLOCKS.outline(host, info, |id| device(id).exists())
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         tested_as_steady(open(host, id)?).map(|clock| Opened::Shared(Box::new(clock)))
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         prelude::{any, prop_assert, proptest},
     };
 
-    use super::{Between, CLOCKS, PtpOffsetMethod, PtpTime, SourceId, Unavailable, conclude, named};
+    use super::{Between, CLOCKS, PtpOffsetMethod, PtpTime, SourceError, SourceId, conclude, named};
     use hpt_sys::host::{Facts, Host};
 
     fn reading(before: i64, device: i64, after: i64) -> Between {
@@ -343,8 +343,8 @@ mod tests {
     #[test]
     fn every_refusal_is_explained_with_a_fix() {
         let answer = |errno| CLOCKS.refusal(&SourceId::new("ptp3"), io::Error::from_raw_os_error(errno));
-        assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(matches!(answer(libc::ENOENT), SourceError::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"ptp3\"")));
-        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+        assert!(matches!(answer(libc::EIO), SourceError::Refused { .. }));
     }
 }

@@ -21,7 +21,7 @@ use super::{
     tested,
 };
 use crate::source::{
-    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy, TimeSource, Unavailable,
+    Backend, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo, StatedBy, TimeSource,
     backend::Sealed,
 };
 
@@ -81,7 +81,7 @@ impl RealTimeClock {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no such clock, if the permission is missing, if the clock has no valid date,
+    /// Returns [`SourceError`] if there is no such clock, if the permission is missing, if the clock has no valid date,
     /// or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -94,7 +94,7 @@ impl RealTimeClock {
     ///     Err(reason) => println!("no real-time clock: {reason}"),
     /// }
     /// ```
-    pub fn open(host: &Host, number: u32) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host, number: u32) -> Result<Self, SourceError> {
         tested(open(host, &CLOCKS.id(number))?)
     }
 }
@@ -126,9 +126,9 @@ fn info(id: SourceId) -> SourceInfo {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
+fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, SourceError> {
     if !host.is_live() {
-        return Err(Unavailable::Captured);
+        return Err(SourceError::Captured);
     }
     let by_device = Rtc::open(&device(id)).map(RtcReader::Device);
     let reader = match by_device {
@@ -136,16 +136,16 @@ fn open(host: &Host, id: &SourceId) -> Result<RealTimeClock, Unavailable> {
         Err(refused) => File::open(CLOCKS.attribute(id, "since_epoch")).map(RtcReader::Attribute).map_err(|_| refused),
     };
     let reader = reader.map_err(|error| refusal(id, error))?;
-    let first = reader.seconds().map_err(|error| Unavailable::refused(id.to_string(), error))?;
+    let first = reader.seconds().map_err(|error| SourceError::refused(id.to_string(), error))?;
     Ok(RealTimeClock { reader, last: AtomicU64::new(first), info: info(id.clone()) })
 }
 
 /// Translates the kernel's error from opening the device into its cause and fix. The caller has already found that the
 /// file is not available either.
-fn refusal(id: &SourceId, error: io::Error) -> Unavailable {
+fn refusal(id: &SourceId, error: io::Error) -> SourceError {
     if error.raw_os_error() == Some(libc::EBUSY) {
         let path = device(id).display().to_string();
-        return Unavailable::Taken { path, evidence: "only one program at a time can open this clock".to_owned() };
+        return SourceError::Taken { path, evidence: "only one program at a time can open this clock".to_owned() };
     }
     CLOCKS.refusal(id, error)
 }
@@ -237,7 +237,7 @@ impl Backend for RtcBackend {
             .outline(host, info, |id| device(id).exists() || host.text(&CLOCKS.attribute(id, "since_epoch")).is_some())
     }
 
-    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError> {
         tested(open(host, id)?).map(|clock| Opened::Shared(Box::new(clock)))
     }
 }
@@ -248,7 +248,7 @@ mod tests {
 
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{RtcTime, SourceId, Unavailable, days_in_month, decimal, refusal, seconds};
+    use super::{RtcTime, SourceError, SourceId, days_in_month, decimal, refusal, seconds};
 
     fn date(year: i32, month: i32, day: i32) -> RtcTime {
         RtcTime { year: year - 1_900, month: month - 1, day, ..RtcTime::default() }
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn every_refusal_is_explained_with_a_fix() {
         let answer = |errno| refusal(&SourceId::new("rtc1"), io::Error::from_raw_os_error(errno));
-        assert!(matches!(answer(libc::ENOENT), Unavailable::NoDevice { .. }));
+        assert!(matches!(answer(libc::ENOENT), SourceError::NoDevice { .. }));
         assert!(answer(libc::EACCES).remedy().is_some_and(|remedy| remedy.contains("KERNEL==\"rtc1\"")));
         assert!(answer(libc::EBUSY).remedy().is_some_and(|remedy| remedy.contains("/dev/rtc1")));
-        assert!(matches!(answer(libc::EIO), Unavailable::Refused { .. }));
+        assert!(matches!(answer(libc::EIO), SourceError::Refused { .. }));
     }
 }

@@ -18,8 +18,8 @@ use super::{
     tested,
 };
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceId,
-    SourceInfo, TimeSource, Unavailable, backend::Sealed,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError,
+    SourceId, SourceInfo, TimeSource, backend::Sealed,
 };
 
 const ID: SourceId = SourceId::new("perf-cycles");
@@ -76,7 +76,7 @@ impl PerfCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if there is no cycle counter, if the permission is missing, if all counters are in use,
+    /// Returns [`SourceError`] if there is no cycle counter, if the permission is missing, if all counters are in use,
     /// or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -93,9 +93,9 @@ impl PerfCycles {
     ///     }
     ///     Err(reason) => println!("no cycles: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
-    /// # Ok::<(), hpt_core::stopwatch::LapRefused>(())
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         Self::opened(host, true)?.examined()
     }
 
@@ -103,21 +103,21 @@ impl PerfCycles {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] in the same cases as [`open`](Self::open).
-    pub fn open_by_system_call(host: &Host) -> Result<Self, Unavailable> {
+    /// Returns [`SourceError`] in the same cases as [`open`](Self::open).
+    pub fn open_by_system_call(host: &Host) -> Result<Self, SourceError> {
         Self::opened(host, false)?.examined()
     }
 
-    fn examined(self) -> Result<Self, Unavailable> {
+    fn examined(self) -> Result<Self, SourceError> {
         let cycles = tested(self)?;
         counted(&cycles).map(|_| cycles)
     }
 
-    fn opened(host: &Host, by_register: bool) -> Result<Self, Unavailable> {
+    fn opened(host: &Host, by_register: bool) -> Result<Self, SourceError> {
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
-        let in_use = |evidence: &str| Unavailable::InUse { evidence: evidence.to_owned(), cause: None };
+        let in_use = |evidence: &str| SourceError::InUse { evidence: evidence.to_owned(), cause: None };
         if let Some(state) = host.opened_cycles() {
             // An event would revoke access from the programs that read the counter, and their next read would kill
             // them.
@@ -199,7 +199,7 @@ fn info(read_path: ReadPath) -> SourceInfo {
 /// Tries several forms of the event. For example, kernels before 5.17 do not support user-space reads, and another
 /// event of this thread may have the only counter that supports them. The counters of some processors (ARM1176,
 /// Cortex-A8 and A9) cannot exclude the kernel.
-fn open_event(have: Architecture, by_register: bool) -> Result<(PerfEvent, Option<Page>, bool), Unavailable> {
+fn open_event(have: Architecture, by_register: bool) -> Result<(PerfEvent, Option<Page>, bool), SourceError> {
     let user_mode = |by_register| PerfEvent::open(Wanted { user_only: true, by_register });
     let answer = match user_mode(by_register) {
         Ok(event) if by_register => {
@@ -223,7 +223,7 @@ fn open_event(have: Architecture, by_register: bool) -> Result<(PerfEvent, Optio
         Err(error) => return Err(refusal(error, have, true)),
     };
     if event.count().is_none() {
-        return Err(Unavailable::InUse {
+        return Err(SourceError::InUse {
             evidence: "the kernel assigned no counter to a pinned event".to_owned(),
             cause: None,
         });
@@ -239,8 +239,8 @@ fn is_not_so(error: &io::Error) -> bool {
 }
 
 /// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
-fn refusal(error: io::Error, have: Architecture, user_only: bool) -> Unavailable {
-    let no_pmu = |name: &str, meaning: &str| Unavailable::NoPmu {
+fn refusal(error: io::Error, have: Architecture, user_only: bool) -> SourceError {
+    let no_pmu = |name: &str, meaning: &str| SourceError::NoPmu {
         evidence: format!("perf_event_open returns {name}: {meaning}"),
         have,
     };
@@ -249,30 +249,30 @@ fn refusal(error: io::Error, have: Architecture, user_only: bool) -> Unavailable
         Some(libc::ENODEV | libc::ENXIO) => no_pmu("ENODEV", "the processor has no working counters"),
         Some(libc::EOPNOTSUPP) => no_pmu("EOPNOTSUPP", "the available counters cannot count cycles in this mode"),
         Some(libc::ENOSYS) => no_pmu("ENOSYS", "this kernel or emulator does not support perf events"),
-        Some(libc::EACCES) => Unavailable::NoRight {
+        Some(libc::EACCES) => SourceError::NoRight {
             path: PARANOID.path.to_owned(),
             right: MissingRight::PerfEvents {
                 highest: if user_only { HIGHEST_FOR_USER_MODE } else { HIGHEST_FOR_KERNEL },
             },
         },
         Some(libc::EBUSY | libc::ENOSPC) => {
-            Unavailable::InUse { evidence: "perf_event_open failed".to_owned(), cause: Some(error.into()) }
+            SourceError::InUse { evidence: "perf_event_open failed".to_owned(), cause: Some(error.into()) }
         }
-        _ => Unavailable::refused("perf_event_open", error),
+        _ => SourceError::refused("perf_event_open", error),
     }
 }
 
 /// Returns the properties that the event has for an unprivileged process, according to the files of a system snapshot.
-fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, Unavailable> {
+fn describe(architecture: Architecture, told: &PerfEvents) -> Result<SourceInfo, SourceError> {
     match (&told.core_pmus, told.paranoid) {
         (Some(pmus), _) if pmus.is_empty() => {
             let evidence = "/sys/bus/event_source/devices lists no core counters".to_owned();
-            Err(Unavailable::NoPmu { evidence, have: architecture })
+            Err(SourceError::NoPmu { evidence, have: architecture })
         }
         // Either the snapshot does not include these files, or the kernel does not support perf events. The snapshot
         // does not show which of the two is the case.
-        (_, None) | (None, _) => Err(Unavailable::Captured),
-        (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(Unavailable::NoRight {
+        (_, None) | (None, _) => Err(SourceError::Captured),
+        (_, Some(paranoid)) if paranoid > HIGHEST_FOR_USER_MODE => Err(SourceError::NoRight {
             path: PARANOID.path.to_owned(),
             right: MissingRight::PerfEvents { highest: HIGHEST_FOR_USER_MODE },
         }),
@@ -393,12 +393,12 @@ impl Backend for PerfCyclesBackend {
         vec![report(Ok(info(ReadPath::SystemCall)), Vec::new())]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         PerfCycles::open(host).map(|cycles| Opened::ThreadBound(Box::new(cycles)))
     }
 }
 
-fn report(availability: Result<SourceInfo, Unavailable>, evidence: Vec<String>) -> ProbeReport {
+fn report(availability: Result<SourceInfo, SourceError>, evidence: Vec<String>) -> ProbeReport {
     ProbeReport {
         id: ID,
         description: "cycles of the reading thread, counted by its own perf event",
@@ -415,10 +415,10 @@ mod tests {
     use hpt_sys::host::CpuList;
 
     use super::{
-        Architecture, PerfEvents, Quantity, RateKind, ReadPath, Scope, Unavailable, describe, info, refusal, told_lines,
+        Architecture, PerfEvents, Quantity, RateKind, ReadPath, Scope, SourceError, describe, info, refusal, told_lines,
     };
 
-    fn answer(errno: i32, user_only: bool) -> Unavailable {
+    fn answer(errno: i32, user_only: bool) -> SourceError {
         refusal(io::Error::from_raw_os_error(errno), Architecture::Aarch64, user_only)
     }
 
@@ -426,7 +426,7 @@ mod tests {
     fn every_refusal_is_explained_with_a_fix() {
         for errno in [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::ENOSYS] {
             let reason = answer(errno, true);
-            assert!(matches!(reason, Unavailable::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
+            assert!(matches!(reason, SourceError::NoPmu { .. }) && reason.remedy().is_some(), "{reason}");
         }
         let no_driver = |have| refusal(io::Error::from_raw_os_error(libc::ENOENT), have, true).remedy().expect("a fix");
         assert!(!no_driver(Architecture::X86_64).contains("device tree"), "a PC has none");
@@ -434,8 +434,8 @@ mod tests {
         let remedy = |user_only| answer(libc::EACCES, user_only).remedy().expect("a fix");
         assert!(remedy(true).contains("kernel.perf_event_paranoid=2"), "{}", remedy(true));
         assert!(remedy(false).contains("kernel.perf_event_paranoid=1"), "{}", remedy(false));
-        assert!(matches!(answer(libc::EBUSY, true), Unavailable::InUse { .. }));
-        assert!(matches!(answer(libc::EPERM, true), Unavailable::Refused { .. }));
+        assert!(matches!(answer(libc::EBUSY, true), SourceError::InUse { .. }));
+        assert!(matches!(answer(libc::EPERM, true), SourceError::Refused { .. }));
     }
 
     fn machine(paranoid: i32) -> PerfEvents {
@@ -451,10 +451,10 @@ mod tests {
         let arm = |told: &PerfEvents| describe(Architecture::Aarch64, told).map(|info| info.read_path);
         assert_eq!(arm(&machine(2)), Ok(ReadPath::SystemCall));
         assert_eq!(arm(&PerfEvents { user_access: Some(true), ..machine(-1) }), Ok(ReadPath::Register));
-        assert!(matches!(arm(&machine(3)), Err(Unavailable::NoRight { .. })));
+        assert!(matches!(arm(&machine(3)), Err(SourceError::NoRight { .. })));
         let without = PerfEvents { core_pmus: Some(Vec::new()), ..machine(2) };
-        assert!(matches!(arm(&without), Err(Unavailable::NoPmu { .. })));
-        assert_eq!(arm(&PerfEvents::default()), Err(Unavailable::Captured));
+        assert!(matches!(arm(&without), Err(SourceError::NoPmu { .. })));
+        assert_eq!(arm(&PerfEvents::default()), Err(SourceError::Captured));
         let pc = PerfEvents { rdpmc: [("cpu".to_owned(), 1)].into(), ..machine(2) };
         assert_eq!(describe(Architecture::X86_64, &pc).map(|info| info.read_path), Ok(ReadPath::Register));
     }

@@ -15,7 +15,7 @@ mod take;
 
 pub use self::{
     boot_loader::BootLoader,
-    capture::{Capture, CaptureFault, CaptureRefused, Entry, PathRefused, ReadRefused},
+    capture::{Capture, CaptureError, CaptureTextError, Entry, PathError, ReadRefused},
     control_groups::{ControlGroups, CpuQuota, Throttled},
     interrupts::Interrupt,
     kernel_configuration::KernelConfiguration,

@@ -16,8 +16,8 @@ use hpt_sys::{
 use self::page::{Line, NoLine};
 use super::tested;
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceId, SourceInfo, StatedBy,
-    TimeSource, Unavailable, backend::Sealed, permitted_native,
+    Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource, backend::Sealed, permitted_native,
 };
 
 const ID: SourceId = SourceId::new("perf-time");
@@ -66,7 +66,7 @@ impl PerfTime {
     ///
     /// # Errors
     ///
-    /// Returns [`Unavailable`] if the permission is missing, if the kernel does not provide its time this way, if this
+    /// Returns [`SourceError`] if the permission is missing, if the kernel does not provide its time this way, if this
     /// thread must not read the counter, or if `host` is a system snapshot.
     ///
     /// # Examples
@@ -79,15 +79,15 @@ impl PerfTime {
     ///     Err(reason) => println!("no perf-time: {reason}; {}", reason.remedy().unwrap_or_default()),
     /// }
     /// ```
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    pub fn open(host: &Host) -> Result<Self, SourceError> {
         let info = describe(host)?;
         if !host.is_live() {
-            return Err(Unavailable::Captured);
+            return Err(SourceError::Captured);
         }
         let event = PerfEvent::that_counts_nothing().map_err(refusal)?;
-        let page = event.map().map_err(|error| Unavailable::refused("cannot map the page of a perf event", error))?;
+        let page = event.map().map_err(|error| SourceError::refused("cannot map the page of a perf event", error))?;
         let at_opening = page::line(&page).map_err(|why| not_told(why, host.facts().architecture))?;
-        let counter = permitted_native().map_err(Unavailable::of_counter)?;
+        let counter = permitted_native().map_err(SourceError::of_counter)?;
         tested(Self { counter, page, at_opening, info, _event: event, bound_to_its_thread: PhantomData })
     }
 
@@ -124,13 +124,13 @@ fn permission(host: &Host) -> CounterPermission {
 
 /// Returns the properties of the source on this host, or the reason why it is not available. Uses only the files and
 /// facts of the host.
-fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
+fn describe(host: &Host) -> Result<SourceInfo, SourceError> {
     let have = host.facts().architecture;
     if have == Architecture::Other {
-        return Err(Unavailable::OtherArchitecture { have });
+        return Err(SourceError::OtherArchitecture { have });
     }
     if permission(host) == CounterPermission::Forbidden {
-        return Err(Unavailable::ForbiddenByPrctl);
+        return Err(SourceError::ForbiddenByPrctl);
     }
     let is_constant = !have.is_x86() || host.tsc_runs_at_one_rate().unwrap_or(false);
     Ok(SourceInfo::new(ID)
@@ -141,10 +141,10 @@ fn describe(host: &Host) -> Result<SourceInfo, Unavailable> {
 }
 
 /// Translates the kernel's error into its cause and fix. See perf_event_open(2), ERRORS.
-fn refusal(error: io::Error) -> Unavailable {
-    let not_offered = |evidence: &str| Unavailable::NotOffered { evidence: evidence.to_owned(), remedy: None };
+fn refusal(error: io::Error) -> SourceError {
+    let not_offered = |evidence: &str| SourceError::NotOffered { evidence: evidence.to_owned(), remedy: None };
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => Unavailable::NoRight {
+        Some(libc::EACCES | libc::EPERM) => SourceError::NoRight {
             path: PARANOID.path.to_owned(),
             right: MissingRight::PerfEvents { highest: HIGHEST },
         },
@@ -154,11 +154,11 @@ fn refusal(error: io::Error) -> Unavailable {
         Some(libc::ENOENT | libc::EINVAL) => {
             not_offered("this kernel does not support the dummy perf event (available since Linux 3.12)")
         }
-        _ => Unavailable::refused("perf_event_open", error),
+        _ => SourceError::refused("perf_event_open", error),
     }
 }
 
-fn not_told(why: NoLine, have: Architecture) -> Unavailable {
+fn not_told(why: NoLine, have: Architecture) -> SourceError {
     let (evidence, remedy) = match why {
         NoLine::NotTold(capabilities) => (
             format!(
@@ -179,7 +179,7 @@ fn not_told(why: NoLine, have: Architecture) -> Unavailable {
         NoLine::Restless => ("the page of a perf event keeps changing while it is read".to_owned(), None),
         NoLine::NoSense => ("the page of a perf event contains an invalid conversion".to_owned(), None),
     };
-    Unavailable::NotOffered { evidence, remedy }
+    SourceError::NotOffered { evidence, remedy }
 }
 
 fn evidence(time: &PerfTime) -> Vec<String> {
@@ -230,7 +230,7 @@ impl Backend for PerfTimeBackend {
         vec![ProbeReport { id: ID, description: DESCRIPTION, availability, kernel, evidence: Vec::new() }]
     }
 
-    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, Unavailable> {
+    fn open(&self, host: &Host, _id: &SourceId) -> Result<Opened, SourceError> {
         PerfTime::open(host).map(|time| Opened::ThreadBound(Box::new(time)))
     }
 }
@@ -239,7 +239,7 @@ impl Backend for PerfTimeBackend {
 mod tests {
     use std::io;
 
-    use super::{Architecture, NoLine, Unavailable, not_told, refusal};
+    use super::{Architecture, NoLine, SourceError, not_told, refusal};
     use crate::source::MissingRight;
 
     #[test]
@@ -247,12 +247,12 @@ mod tests {
         let answer = |errno| refusal(io::Error::from_raw_os_error(errno));
         assert!(matches!(
             answer(libc::EACCES),
-            Unavailable::NoRight { right: MissingRight::PerfEvents { highest: 2 }, .. }
+            SourceError::NoRight { right: MissingRight::PerfEvents { highest: 2 }, .. }
         ));
         for errno in [libc::ENOSYS, libc::ENOENT] {
             assert_eq!(answer(errno).kind(), "not-offered");
         }
-        assert!(matches!(answer(libc::EMFILE), Unavailable::Refused { .. }));
+        assert!(matches!(answer(libc::EMFILE), SourceError::Refused { .. }));
     }
 
     #[test]

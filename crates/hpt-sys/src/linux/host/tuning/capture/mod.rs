@@ -19,7 +19,7 @@ use std::{
 
 pub use self::{
     entry::{Entry, ReadRefused},
-    text::CaptureFault,
+    text::CaptureTextError,
 };
 use self::{
     entry::{MOST_PATHS, wrong_with_path, wrong_with_target},
@@ -70,7 +70,7 @@ pub struct Capture {
 
 /// The reason why a capture cannot be opened.
 #[derive(Debug)]
-pub enum CaptureRefused {
+pub enum CaptureError {
     /// The file cannot be read.
     Unreadable {
         /// The capture, or a capture that it is derived from.
@@ -83,7 +83,7 @@ pub enum CaptureRefused {
         /// The capture, or a capture that it is derived from.
         path: PathBuf,
         /// The fault.
-        fault: CaptureFault,
+        fault: CaptureTextError,
     },
     /// The bases of the capture form a cycle, or there are too many bases.
     EndlessBases {
@@ -97,7 +97,7 @@ pub enum CaptureRefused {
     },
 }
 
-impl std::fmt::Display for CaptureRefused {
+impl std::fmt::Display for CaptureError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unreadable { path, .. } => write!(f, "cannot read {}", path.display()),
@@ -114,7 +114,7 @@ impl std::fmt::Display for CaptureRefused {
     }
 }
 
-impl std::error::Error for CaptureRefused {
+impl std::error::Error for CaptureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreadable { cause, .. } => Some(cause),
@@ -126,21 +126,21 @@ impl std::error::Error for CaptureRefused {
 
 /// The reason why an entry cannot be added to a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathRefused {
+pub struct PathError {
     /// The path.
     pub path: String,
     /// The reason.
     pub why: &'static str,
 }
 
-impl std::fmt::Display for PathRefused {
+impl std::fmt::Display for PathError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { path, why } = self;
         write!(f, "{path:?} is not a valid path in a capture: {why}")
     }
 }
 
-impl std::error::Error for PathRefused {}
+impl std::error::Error for PathError {}
 
 impl Capture {
     /// Creates an empty capture.
@@ -154,34 +154,33 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// Returns [`CaptureRefused`] if a file cannot be read or is not a valid capture. For an invalid capture, the error
+    /// Returns [`CaptureError`] if a file cannot be read or is not a valid capture. For an invalid capture, the error
     /// contains the line and a fix.
-    pub fn open(path: &Path) -> Result<Self, CaptureRefused> {
-        let unreadable = |path: &Path, cause| CaptureRefused::Unreadable { path: path.to_owned(), cause };
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let unreadable = |path: &Path, cause| CaptureError::Unreadable { path: path.to_owned(), cause };
         let content = read_regular_file(path).map_err(|cause| unreadable(path, cause))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut size = content.len() as u64;
         let mut chain = Vec::new();
         let mut next = Some((path.to_owned(), content));
         while let Some((path, content)) = next.take() {
-            let document =
-                text::read(&content).map_err(|fault| CaptureRefused::Faulty { path: path.clone(), fault })?;
+            let document = text::read(&content).map_err(|fault| CaptureError::Faulty { path: path.clone(), fault })?;
             if let Some(base) = &document.base {
                 if chain.len() >= MOST_BASES {
-                    return Err(CaptureRefused::EndlessBases { path });
+                    return Err(CaptureError::EndlessBases { path });
                 }
                 let base = folder.join(base);
                 let content = read_base(&base).map_err(|cause| unreadable(&base, cause))?;
                 size += content.len() as u64;
                 if size > LARGEST_FILE {
-                    return Err(CaptureRefused::TooLarge { path });
+                    return Err(CaptureError::TooLarge { path });
                 }
                 next = Some((base, content));
             }
             chain.push((path, document));
         }
         chain.into_iter().rev().try_fold(Self::new(), |base, (path, document)| {
-            document.over(base).map_err(|fault| CaptureRefused::Faulty { path, fault })
+            document.over(base).map_err(|fault| CaptureError::Faulty { path, fault })
         })
     }
 
@@ -189,12 +188,12 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// Returns [`CaptureFault`], which contains the line and a fix, if the text is not a valid capture or is derived
+    /// Returns [`CaptureTextError`], which contains the line and a fix, if the text is not a valid capture or is derived
     /// from another capture.
-    pub fn parse(text: &[u8]) -> Result<Self, CaptureFault> {
+    pub fn parse(text: &[u8]) -> Result<Self, CaptureTextError> {
         let document = text::read(text)?;
         match &document.base {
-            Some(base) => Err(CaptureFault {
+            Some(base) => Err(CaptureTextError {
                 line: 2,
                 problem: format!("this capture is derived from {base}, which is in another file"),
                 fix: "open the capture as a file, with the other file in the same directory".to_owned(),
@@ -244,14 +243,14 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// Returns [`PathRefused`] in these cases:
+    /// Returns [`PathError`] in these cases:
     ///
     /// - The path is invalid: for example, it is absolute, or contains `..` or a control character.
     /// - The target of a link is empty or too long, contains a control character, or starts or ends with a space.
     /// - The entry would turn a directory into a file, or a file into a directory.
     /// - The capture has too many paths.
-    pub fn insert(&mut self, path: &str, entry: Entry) -> Result<(), PathRefused> {
-        let refused = |why| PathRefused { path: path.to_owned(), why };
+    pub fn insert(&mut self, path: &str, entry: Entry) -> Result<(), PathError> {
+        let refused = |why| PathError { path: path.to_owned(), why };
         let wrong = wrong_with_path(path).or_else(|| match &entry {
             Entry::Link(target) => wrong_with_target(target),
             Entry::File(_) | Entry::Unreadable(_) | Entry::Absent => None,
@@ -317,7 +316,7 @@ fn read_base(path: &Path) -> io::Result<Vec<u8>> {
 
 impl text::Document {
     /// Applies the sections of this document to the base.
-    fn over(self, base: Capture) -> Result<Capture, CaptureFault> {
+    fn over(self, base: Capture) -> Result<Capture, CaptureTextError> {
         let mut whole = Capture { about: self.about, facts: self.facts.unwrap_or(base.facts), ..base };
         let mut lines = BTreeMap::new();
         for (path, (line, section)) in self.sections {
@@ -325,7 +324,7 @@ impl text::Document {
                 Section::Is(entry) => whole.set(&path, entry),
                 Section::Removed if whole.remove(&path).is_some() => {}
                 Section::Removed => {
-                    return Err(CaptureFault {
+                    return Err(CaptureTextError {
                         line,
                         problem: format!("{} is not in the base", text::quoted(&path)),
                         fix: "remove the line, or correct the path".to_owned(),
@@ -337,7 +336,7 @@ impl text::Document {
         }
         if let Some((path, below)) = whole.contradiction() {
             let line = [below, path].into_iter().filter_map(|path| lines.get(path).copied()).max().unwrap_or(1);
-            return Err(CaptureFault {
+            return Err(CaptureTextError {
                 line,
                 problem: format!(
                     "{} is not a directory, but the capture contains {}",

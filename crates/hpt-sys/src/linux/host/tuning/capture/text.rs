@@ -24,7 +24,7 @@ const MOST_QUOTED: usize = 60;
 
 /// A fault in the text of a capture: its line, the problem and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureFault {
+pub struct CaptureTextError {
     /// The number of the line, starting at 1.
     pub line: usize,
     /// The fault.
@@ -35,14 +35,14 @@ pub struct CaptureFault {
     pub is_capture: bool,
 }
 
-impl std::fmt::Display for CaptureFault {
+impl std::fmt::Display for CaptureTextError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { line, problem, fix, .. } = self;
         write!(f, "line {line}: {problem}; {fix}")
     }
 }
 
-impl std::error::Error for CaptureFault {}
+impl std::error::Error for CaptureTextError {}
 
 /// The content of one capture file: a whole capture, or its differences from a base.
 #[derive(Debug)]
@@ -131,12 +131,12 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> CaptureFault {
-        CaptureFault { line: self.number, problem: problem.into(), fix: fix.into(), is_capture: true }
+    fn fault(&self, problem: impl Into<String>, fix: impl Into<String>) -> CaptureTextError {
+        CaptureTextError { line: self.number, problem: problem.into(), fix: fix.into(), is_capture: true }
     }
 
     /// Returns the next line without consuming it.
-    fn peek(&self) -> Result<Option<&'a str>, CaptureFault> {
+    fn peek(&self) -> Result<Option<&'a str>, CaptureTextError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Consumes the next line if it starts with `mark`, and returns the rest of that line.
-    fn take_after(&mut self, mark: &str) -> Result<Option<&'a str>, CaptureFault> {
+    fn take_after(&mut self, mark: &str) -> Result<Option<&'a str>, CaptureTextError> {
         let Some(line) = self.peek()? else { return Ok(None) };
         let Some(rest) = line.strip_prefix(mark) else { return Ok(None) };
         self.skip(line);
@@ -179,7 +179,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Consumes the next line if it is exactly `word`.
-    fn take(&mut self, word: &str) -> Result<bool, CaptureFault> {
+    fn take(&mut self, word: &str) -> Result<bool, CaptureTextError> {
         let is_next = self.peek()? == Some(word);
         if is_next {
             self.skip(word);
@@ -188,7 +188,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Consumes and parses the content of a file, which is in the next lines.
-    fn content(&mut self) -> Result<Vec<u8>, CaptureFault> {
+    fn content(&mut self) -> Result<Vec<u8>, CaptureTextError> {
         let mut content = Vec::new();
         while let Some(line) = self.take_after("|")? {
             content.extend_from_slice(line.as_bytes());
@@ -222,9 +222,9 @@ impl<'a> Lines<'a> {
     }
 
     /// Consumes and parses content that must be text.
-    fn text(&mut self) -> Result<String, CaptureFault> {
+    fn text(&mut self) -> Result<String, CaptureTextError> {
         let line = self.number;
-        String::from_utf8(self.content()?).map_err(|_| CaptureFault {
+        String::from_utf8(self.content()?).map_err(|_| CaptureTextError {
             line,
             problem: "the content is not UTF-8".to_owned(),
             fix: "write the description and the facts as text".to_owned(),
@@ -258,14 +258,14 @@ fn bytes(line: &str, content: &mut Vec<u8>) -> Result<(), (String, &'static str)
 }
 
 /// Parses a capture file. Returns the first fault, if there is one.
-pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
+pub(super) fn read(content: &[u8]) -> Result<Document, CaptureTextError> {
     let mut lines = Lines { rest: content, number: 1 };
     // The error message does not quote a file that is not a capture, because such a file may contain anything.
     let is_capture = content.starts_with(NAME.as_bytes()) && content.get(NAME.len()) == Some(&b' ');
     if !is_capture {
         let problem = format!("this is not a capture, which starts with `{NAME} {VERSION}`");
         let fault = lines.fault(problem, "`Host::capture` creates one");
-        return Err(CaptureFault { is_capture: false, ..fault });
+        return Err(CaptureTextError { is_capture: false, ..fault });
     }
     if !lines.take(&format!("{NAME} {VERSION}"))? {
         return Err(lines.fault("this version of the capture format is not supported", "read it with a newer version"));
@@ -274,7 +274,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     if let Some(base) = &base {
         let name = base.strip_suffix(EXTENSION);
         if name.is_none_or(|name| name.is_empty() || name.starts_with('.')) || base.contains('/') || base.len() > 255 {
-            return Err(CaptureFault {
+            return Err(CaptureTextError {
                 line: 2,
                 problem: format!("{} is not a valid base", quoted(base)),
                 fix: format!("name a capture in the same directory, for example NAME{EXTENSION}"),
@@ -307,7 +307,7 @@ pub(super) fn read(content: &[u8]) -> Result<Document, CaptureFault> {
     }
 }
 
-fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), CaptureFault> {
+fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), CaptureTextError> {
     let number = lines.number;
     let Some(line) = lines.peek()? else {
         return Err(lines.fault(
@@ -316,7 +316,7 @@ fn section(lines: &mut Lines<'_>, document: &mut Document) -> Result<(), Capture
         ));
     };
     let fault =
-        |problem: String, fix: &str| CaptureFault { line: number, problem, fix: fix.to_owned(), is_capture: true };
+        |problem: String, fix: &str| CaptureTextError { line: number, problem, fix: fix.to_owned(), is_capture: true };
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     if !["file", "link", "unreadable", "absent", "removed"].contains(&word) {
         let fix = "write `file`, `link`, `unreadable`, `absent`, `removed` or `end` here; a line of text starts with `|`, and a line of hexadecimal numbers starts with `=`";
