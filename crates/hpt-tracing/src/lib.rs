@@ -45,7 +45,6 @@
 #[doc = include_str!("../README.md")]
 pub mod readme {}
 
-mod durations;
 mod layer;
 #[cfg(feature = "openmetrics")]
 mod openmetrics;
@@ -54,8 +53,9 @@ mod snapshot;
 #[cfg(feature = "fmt")]
 pub mod time;
 
+pub use hpt_core::stats::Durations;
+
 pub use self::{
-    durations::Durations,
     layer::{SpanTimes, SpanTimesLayer},
     snapshot::{Snapshot, SpanSummary},
 };

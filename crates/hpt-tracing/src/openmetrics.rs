@@ -10,10 +10,10 @@ use prometheus_client::{
 };
 
 use crate::{
-    durations::Durations,
     layer::SpanTimes,
     snapshot::{Snapshot, SpanSummary},
 };
+use hpt_core::stats::Durations;
 
 /// The upper limits of the buckets: 1, 2.5 and 5 in each decade from 100 ns to 10 s. They are the same for every
 /// program, so that histograms of many machines can be added up.
@@ -154,12 +154,12 @@ impl Collector for SpanTimes {
 #[cfg(test)]
 mod tests {
     use super::{LIMITS_NS, buckets};
-    use crate::durations::Durations;
+    use hpt_core::stats::Durations;
 
     #[test]
     fn every_duration_is_in_one_bucket() {
-        let mut durations = Durations::new(2);
-        [50, 100, 101, 3_000_000_000, 90_000_000_000].into_iter().for_each(|ns| durations.record(ns));
+        let mut durations = Durations::with_digits(2);
+        [50, 100, 101, 3_000_000_000, 90_000_000_000].into_iter().for_each(|ns| durations.record_nanos(ns));
         let buckets = buckets(&durations);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         assert_eq!((buckets[0].1, buckets[1].1, buckets[23].1), (2, 1, 1));

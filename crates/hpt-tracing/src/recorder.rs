@@ -14,7 +14,7 @@ use std::{
 
 use tracing_core::Metadata;
 
-use crate::durations::Durations;
+use hpt_core::stats::Durations;
 
 /// The times of one span in the source code.
 #[derive(Clone, Debug)]
@@ -68,12 +68,12 @@ impl Recorder {
         let mut shard = self.shards[own_number() % self.shards.len()].lock();
         let recorded = shard.entry(ptr::from_ref(metadata).addr()).or_insert_with(|| Recorded {
             metadata,
-            total: Durations::new(self.digits),
-            busy: self.with_busy.then(|| Durations::new(self.digits)),
+            total: Durations::with_digits(self.digits),
+            busy: self.with_busy.then(|| Durations::with_digits(self.digits)),
         });
-        recorded.total.record(total_ns);
+        recorded.total.record_nanos(total_ns);
         if let Some(busy) = &mut recorded.busy {
-            busy.record(busy_ns);
+            busy.record_nanos(busy_ns);
         }
     }
 

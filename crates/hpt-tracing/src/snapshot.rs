@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use tracing_core::Level;
 
-use crate::{durations::Durations, recorder::Recorded};
+use crate::recorder::Recorded;
+use hpt_core::stats::Durations;
 
 /// The times of all spans at one point in time. `Display` formats them as a table, in which `-` stands for a percentile
 /// beyond which fewer than ten durations lie.
@@ -69,30 +70,6 @@ fn level_name<S: serde::Serializer>(level: &Level, serializer: S) -> Result<S::O
     serializer.serialize_str(level.as_str())
 }
 
-#[cfg(feature = "serde")]
-impl serde::Serialize for Durations {
-    /// Serializes the count, the sum, the ends and the usual quantiles in nanoseconds; they are `null` if the count is
-    /// zero. A quantile above the median is `null` if fewer than ten durations lie beyond it.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-
-        let ns = |duration: Option<Duration>| {
-            duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-        };
-        let mut fields = serializer.serialize_struct("Durations", 9)?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("sum_ns", &ns(Some(self.sum())))?;
-        fields.serialize_field("min_ns", &ns(self.min()))?;
-        fields.serialize_field("mean_ns", &ns(self.mean()))?;
-        fields.serialize_field("p50_ns", &ns(self.quantile(0.5)))?;
-        fields.serialize_field("p90_ns", &ns(self.printable_quantile(0.9)))?;
-        fields.serialize_field("p99_ns", &ns(self.printable_quantile(0.99)))?;
-        fields.serialize_field("p999_ns", &ns(self.printable_quantile(0.999)))?;
-        fields.serialize_field("max_ns", &ns(self.max()))?;
-        fields.end()
-    }
-}
-
 /// Formats a duration with three significant digits, for example `1.23 µs`.
 fn short(duration: Option<Duration>) -> String {
     let Some(duration) = duration else { return "-".to_owned() };
@@ -127,10 +104,10 @@ impl fmt::Display for Snapshot {
                 total.count().to_string(),
                 short(Some(total.sum())),
                 short(total.quantile(0.5)),
-                short(total.printable_quantile(0.99)),
+                short(total.supported_quantile(0.99)),
                 short(total.max()),
                 short(busy.and_then(|busy| busy.quantile(0.5))),
-                short(busy.and_then(|busy| busy.printable_quantile(0.99))),
+                short(busy.and_then(|busy| busy.supported_quantile(0.99))),
             ]
         }));
         let widths: [usize; 8] =

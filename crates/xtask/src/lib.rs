@@ -23,6 +23,7 @@ mod pages {
         driver_delays = "driver-delays.md",
         from_std = "from-std.md",
         testing = "testing.md",
+        tokio_service = "tokio-service.md",
         two_processes = "two-processes.md",
         which_sleep = "which-sleep.md",
     }

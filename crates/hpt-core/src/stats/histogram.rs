@@ -6,7 +6,7 @@ use hdrhistogram::Histogram as Hdr;
 
 use super::Spread;
 
-/// A histogram of tick differences, with three significant digits, in bounded memory.
+/// A histogram of tick differences or other integers, in bounded memory. [`Durations`](super::Durations) is one of durations.
 #[derive(Clone, PartialEq)]
 pub struct Histogram {
     counts: Hdr<u64>,
@@ -40,10 +40,16 @@ impl fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// Creates an empty histogram.
+    /// Creates an empty histogram with three significant digits.
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: Hdr::new(3).expect("a precision of 0 to 5 significant digits is valid"), ends: None }
+        Self::with_digits(3)
+    }
+
+    /// Creates an empty histogram with 1 to 5 significant digits; other values are limited to that range.
+    #[must_use]
+    pub fn with_digits(digits: u8) -> Self {
+        Self { counts: Hdr::new(digits.clamp(1, 5)).expect("1 to 5 significant digits are valid"), ends: None }
     }
 
     /// Creates an empty histogram whose table holds samples up to `largest`, and is already in memory.
@@ -57,11 +63,13 @@ impl Histogram {
     }
 
     /// Adds one sample. Do not call it in a timed region: the table may grow.
+    #[inline]
     pub fn record(&mut self, ticks: u64) {
         self.record_times(ticks, 1);
     }
 
     /// Adds the sample `ticks` this number of times.
+    #[inline]
     fn record_times(&mut self, ticks: u64, times: u64) {
         // `saturating_record` would never grow the table.
         self.counts.record_n(ticks, times).expect("the table grows to hold any 64-bit value");
@@ -88,6 +96,12 @@ impl Histogram {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.len()
+    }
+
+    /// Removes all samples, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.counts.reset();
+        self.ends = None;
     }
 
     /// Adds the samples of another histogram.
@@ -144,6 +158,11 @@ impl Histogram {
             largest_ticks: class.value_iterated_to(),
             samples: class.count_since_last_iteration(),
         })
+    }
+
+    /// Returns the smallest and the largest sample; `None` if there are no samples.
+    pub(super) const fn ends(&self) -> Option<(u64, u64)> {
+        self.ends
     }
 
     /// Returns the distribution of the samples, given the length of a tick in nanoseconds; `None` if there are no

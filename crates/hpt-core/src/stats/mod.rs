@@ -2,10 +2,15 @@
 //! includes a unit.
 
 #[cfg(feature = "stats")]
+mod durations;
+#[cfg(feature = "stats")]
 mod histogram;
 
 #[cfg(feature = "stats")]
-pub use self::histogram::{Class, Histogram};
+pub use self::{
+    durations::Durations,
+    histogram::{Class, Histogram},
+};
 
 /// The distribution of a set of durations: quantiles, minimum, maximum and mean, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
