@@ -1,7 +1,12 @@
 //! Starts the periods of a task at fixed intervals, so that delays do not accumulate. `hpt_core::pace` determines the
 //! deadlines and the handling of missed periods; `sleeper` sleeps.
 
-use std::{mem, time::Duration};
+use std::{
+    future::poll_fn,
+    mem,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use hpt_core::{
     Instant,
@@ -9,12 +14,13 @@ use hpt_core::{
     sleep::Woken,
 };
 
-use crate::sleeper::AsyncSleeper;
+use crate::sleeper::{AsyncSleeper, Wait};
 
 /// The periods of a task. The deadline of each period is a fixed time after the previous deadline, not after the end of
 /// the previous work.
 ///
-/// Missed periods are handled as [`Pacer`](hpt_core::Pacer) handles them, as [`Overrun`] states.
+/// Missed periods are handled as [`Pacer`](hpt_core::Pacer) handles them, as [`Overrun`] states. With the feature
+/// `stream`, an interval is a `Stream` of its ticks, which never ends.
 ///
 /// # Examples
 ///
@@ -40,6 +46,8 @@ pub struct Interval {
     period: Duration,
     next: Instant,
     overrun: Overrun,
+    /// The tick that was polled and has not begun.
+    waiting: Option<Wait>,
     /// Whether a cancelled tick began after its deadline, and the periods that it skipped.
     began_late: bool,
     skipped: u64,
@@ -54,12 +62,13 @@ impl Interval {
         let period = period.max(Duration::from_nanos(1));
         let next = Instant::now().saturating_add(period);
         let (overrun, counts) = (Overrun::default(), Counts::default());
-        Self { sleeper, period, next, overrun, began_late: false, skipped: 0, counts }
+        Self { sleeper, period, next, overrun, waiting: None, began_late: false, skipped: 0, counts }
     }
 
     /// Sets the first deadline to `first`.
     #[must_use]
-    pub const fn with_start(mut self, first: Instant) -> Self {
+    pub fn with_start(mut self, first: Instant) -> Self {
+        self.cancel();
         self.next = first;
         self
     }
@@ -79,6 +88,7 @@ impl Interval {
 
     /// Begins a new grid: the next deadline is one period from now. Skipped periods are not counted.
     pub fn reset(&mut self) {
+        self.cancel();
         self.next = Instant::now().saturating_add(self.period);
         (self.began_late, self.skipped) = (false, 0);
     }
@@ -93,19 +103,63 @@ impl Interval {
     ///
     /// If the future is dropped, the timer is disarmed, and the next call waits for the same period.
     pub async fn tick(&mut self) -> Woken {
-        let plan = self.overrun.plan(self.next, self.period, Instant::now());
-        // A cancelled tick leaves this to the next one.
-        self.next = plan.deadline;
-        self.began_late |= plan.is_overrun;
-        self.skipped = self.skipped.saturating_add(plan.skipped);
-        self.counts.skipped = self.counts.skipped.saturating_add(plan.skipped);
-        let late = self.sleeper.sleep_until(plan.deadline).await;
+        let tick = Tick(self);
+        poll_fn(|context| tick.0.poll_tick(context)).await
+    }
+
+    /// Polls for the start of the next period, as [`tick`](Self::tick) does, for futures and streams of your own. A
+    /// pending poll leaves the timer armed, and the next poll continues the same wait.
+    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        let wait = match &mut self.waiting {
+            Some(wait) => wait,
+            None => {
+                let plan = self.overrun.plan(self.next, self.period, Instant::now());
+                // A cancelled tick leaves this to the next one.
+                self.next = plan.deadline;
+                self.began_late |= plan.is_overrun;
+                self.skipped = self.skipped.saturating_add(plan.skipped);
+                self.counts.skipped = self.counts.skipped.saturating_add(plan.skipped);
+                self.waiting.insert(Wait::new(plan.deadline))
+            }
+        };
+        let late = ready!(wait.poll(&mut self.sleeper, context));
+        let deadline = wait.deadline();
+        self.waiting = None;
         self.counts.ticks += 1;
         self.counts.overruns += u64::from(mem::take(&mut self.began_late));
-        let from = if self.overrun == Overrun::FromNow { Instant::now() } else { plan.deadline };
+        let from = if self.overrun == Overrun::FromNow { Instant::now() } else { deadline };
         self.next = from.saturating_add(self.period);
-        let mut woken = Woken::new(plan.deadline, late);
+        let mut woken = Woken::new(deadline, late);
         woken.skipped = mem::take(&mut self.skipped);
-        woken
+        Poll::Ready(woken)
+    }
+
+    fn cancel(&mut self) {
+        if let Some(wait) = self.waiting.take() {
+            wait.cancel(&mut self.sleeper);
+        }
+    }
+}
+
+/// Cancels a tick whose future is dropped.
+struct Tick<'a>(&'a mut Interval);
+
+impl Drop for Tick<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+#[cfg(feature = "stream")]
+impl futures_core::Stream for Interval {
+    type Item = Woken;
+
+    /// Returns ready with the next tick; never with `None`.
+    fn poll_next(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Woken>> {
+        self.get_mut().poll_tick(context).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
     }
 }

@@ -33,6 +33,7 @@
 //! | `tokio` | no | `AsyncSleeper::tokio`: a timer of the kernel that tokio's reactor watches | tokio (feature `net`) |
 //! | `async-io` | no | `AsyncSleeper::async_io`: the same for the reactor of smol and async-std | async-io |
 //! | `embedded-hal-async` | no | `DelayNs` for [`AsyncSleeper`] | embedded-hal-async |
+//! | `stream` | no | `Stream` for [`Interval`] | futures-core |
 //!
 //! Without features, `AsyncSleeper::timers` works in every runtime.
 //!
@@ -41,6 +42,7 @@
 //! - `CLOCK_MONOTONIC` stops while the machine is suspended, and so do all deadlines.
 //! - On a thread that has entered a `FrozenClock`, a sleep advances that clock; calls of [`Timers::call_at`] run on another
 //!   thread, which does not follow it. They follow `FrozenProcess`.
+//! - In a child created by `fork`, create new [`Timers`] and sleepers: the timers of the kernel are those of the parent.
 //! - This crate requires Linux: it waits on timers of the kernel (timerfd). hpt-core does not.
 
 #![forbid(unsafe_code)]

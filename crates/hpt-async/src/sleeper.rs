@@ -107,7 +107,7 @@ impl AsyncSleeper {
 
     /// Sleeps until `deadline`. Returns the overshoot: the time from the deadline until the sleep ended.
     pub fn sleep_until(&mut self, deadline: Instant) -> PreciseSleep<'_> {
-        PreciseSleep { sleeper: self, deadline, stage: Stage::Begin, frozen: None }
+        PreciseSleep { sleeper: self, wait: Wait::new(deadline) }
     }
 
     /// Sleeps until `duration` from now, the time of this call. Returns the overshoot.
@@ -121,6 +121,12 @@ impl AsyncSleeper {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct PreciseSleep<'a> {
     sleeper: &'a mut AsyncSleeper,
+    wait: Wait,
+}
+
+/// The state of one sleep.
+#[derive(Debug)]
+pub(crate) struct Wait {
     deadline: Instant,
     stage: Stage,
     /// The deadline on a clock that a test controls.
@@ -143,7 +149,7 @@ impl PreciseSleep<'_> {
     /// Returns the deadline.
     #[must_use]
     pub const fn deadline(&self) -> Instant {
-        self.deadline
+        self.wait.deadline
     }
 }
 
@@ -151,20 +157,42 @@ impl Future for PreciseSleep<'_> {
     type Output = Duration;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Duration> {
-        if matches!(self.stage, Stage::Begin) && self.sleeper.unyielded >= MOST_WITHOUT_YIELD {
-            self.sleeper.unyielded = 0;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let polled = self.poll_stages(context);
-        self.sleeper.unyielded = if polled.is_pending() { 0 } else { self.sleeper.unyielded + 1 };
-        polled
+        let Self { sleeper, wait } = &mut *self;
+        wait.poll(sleeper, context)
     }
 }
 
-impl PreciseSleep<'_> {
-    fn poll_stages(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
-        let PreciseSleep { sleeper: AsyncSleeper { alarm, margin, .. }, deadline, stage, frozen } = self;
+impl Wait {
+    pub(crate) const fn new(deadline: Instant) -> Self {
+        Self { deadline, stage: Stage::Begin, frozen: None }
+    }
+
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Completes with the overshoot.
+    pub(crate) fn poll(&mut self, sleeper: &mut AsyncSleeper, context: &mut Context<'_>) -> Poll<Duration> {
+        if matches!(self.stage, Stage::Begin) && sleeper.unyielded >= MOST_WITHOUT_YIELD {
+            sleeper.unyielded = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = self.poll_stages(sleeper, context);
+        sleeper.unyielded = if polled.is_pending() { 0 } else { sleeper.unyielded + 1 };
+        polled
+    }
+
+    /// Disarms the timer of a sleep that has not completed.
+    pub(crate) fn cancel(&self, sleeper: &mut AsyncSleeper) {
+        if let Stage::Armed { .. } = self.stage {
+            sleeper.alarm.disarm();
+        }
+    }
+
+    fn poll_stages(&mut self, sleeper: &mut AsyncSleeper, context: &mut Context<'_>) -> Poll<Duration> {
+        let AsyncSleeper { alarm, margin, .. } = sleeper;
+        let Self { deadline, stage, frozen } = self;
         loop {
             match *stage {
                 Stage::Armed { wake_at, remaining_ns } => {
@@ -213,9 +241,7 @@ impl PreciseSleep<'_> {
 
 impl Drop for PreciseSleep<'_> {
     fn drop(&mut self) {
-        if let Stage::Armed { .. } = self.stage {
-            self.sleeper.alarm.disarm();
-        }
+        self.wait.cancel(self.sleeper);
     }
 }
 

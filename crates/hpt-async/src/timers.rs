@@ -9,6 +9,7 @@ use std::{
     fmt, hint, io, mem,
     panic::{self, AssertUnwindSafe},
     pin::Pin,
+    process,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
     thread::{self, JoinHandle},
@@ -22,6 +23,9 @@ use crate::{finish::Finish, margin::Margin, timerfd::TimerFd};
 /// The interval at which the thread looks for earlier deadlines while it busy-waits.
 const LOOK_AGAIN: Duration = Duration::from_micros(2);
 
+const IN_CHILD: &str =
+    "the thread of these timers is in the parent process: create Timers in the child, after the fork";
+
 /// A set of absolute deadlines, any number of them, that one thread serves with one timer of the kernel.
 ///
 /// At each deadline, the thread runs a callback ([`call_at`](Self::call_at)) or wakes a task
@@ -32,6 +36,9 @@ const LOOK_AGAIN: Duration = Duration::from_micros(2);
 /// Clones share the thread. When the last clone and the last [`Sleep`] are dropped, the thread ends; pending callbacks
 /// are dropped and do not run. The drop blocks until a callback that is running has returned, except if that callback
 /// itself drops the last clone.
+///
+/// The thread does not exist in a child that is created by `fork`. There, adding a deadline panics, pending ones are
+/// neither served nor dropped, and the parent's are not disturbed: create other timers in the child.
 ///
 /// The thread inherits the scheduling policy and the CPUs of the thread that creates it. A callback with the deadline
 /// [`Instant::EPOCH`] can change them.
@@ -70,6 +77,8 @@ struct Owner {
 struct Shared {
     timer: TimerFd,
     queue: Mutex<Queue>,
+    /// The process of the thread.
+    process: u32,
 }
 
 /// A deadline, and a number that is unique and increasing.
@@ -128,7 +137,7 @@ impl Timers {
             margin: Margin::new(finish),
             is_ending: false,
         };
-        let shared = Arc::new(Shared { timer: TimerFd::blocking()?, queue: Mutex::new(queue) });
+        let shared = Arc::new(Shared { timer: TimerFd::blocking()?, queue: Mutex::new(queue), process: process::id() });
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name("hpt-timers".to_owned()).spawn(move || served.serve())?;
         Ok(Self(Arc::new(Owner { shared, thread: Some(thread) })))
@@ -139,10 +148,13 @@ impl Timers {
     ///
     /// A callback delays all later ones while it runs: send a message, or set a flag. If it panics, the others still
     /// run.
+    ///
+    /// # Panics
+    ///
+    /// Panics in a child that was created by `fork` after these timers.
     pub fn call_at(&self, deadline: Instant, callback: impl FnOnce() + Send + 'static) -> Call {
-        let Shared { timer, queue } = &*self.0.shared;
-        let action = Action::Call(Box::new(callback));
-        let key = locked(queue).add(timer, deadline, action);
+        let shared = self.0.shared.of_this_process().expect(IN_CHILD);
+        let key = locked(&shared.queue).add(&shared.timer, deadline, Action::Call(Box::new(callback)));
         Call { shared: Arc::downgrade(&self.0.shared), key }
     }
 
@@ -150,6 +162,10 @@ impl Timers {
     ///
     /// Its overshoot includes the time until the runtime polls the task. [`AsyncSleeper`](crate::AsyncSleeper) learns
     /// this time, and is more precise.
+    ///
+    /// # Panics
+    ///
+    /// The future panics in a child that was created by `fork` after these timers.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep { timers: self.clone(), deadline, key: None, frozen: None }
     }
@@ -162,7 +178,7 @@ impl Timers {
     /// Returns the number of deadlines that are pending: calls, and sleeps that were polled.
     #[must_use]
     pub fn pending(&self) -> usize {
-        locked(&self.0.shared.queue).pending.len()
+        self.0.shared.of_this_process().map_or(0, |shared| locked(&shared.queue).pending.len())
     }
 
     #[cfg(test)]
@@ -173,6 +189,11 @@ impl Timers {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if self.shared.of_this_process().is_none() {
+            // There is no thread to detach.
+            mem::forget(self.thread.take());
+            return;
+        }
         let pending = {
             let mut queue = locked(&self.shared.queue);
             queue.is_ending = true;
@@ -202,6 +223,7 @@ impl Call {
     #[expect(clippy::must_use_candidate, reason = "most callers need only the effect")]
     pub fn cancel(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
+        let Some(shared) = shared.of_this_process() else { return false };
         let removed = locked(&shared.queue).remove(&shared.timer, self.key);
         removed.is_some()
     }
@@ -233,9 +255,10 @@ impl Sleep {
     }
 
     fn remove(&mut self) {
-        if let Some(key) = self.key.take() {
-            let Shared { timer, queue } = &*self.timers.0.shared;
-            let removed = locked(queue).remove(timer, key);
+        if let Some(key) = self.key.take()
+            && let Some(shared) = self.timers.0.shared.of_this_process()
+        {
+            let removed = locked(&shared.queue).remove(&shared.timer, key);
             // A waker may own a task that owns other sleeps, so no lock is held when it is dropped.
             drop(removed);
         }
@@ -257,12 +280,12 @@ impl Future for Sleep {
         }
         // Declared before the lock, so that an earlier waker is dropped after it is released.
         let mut action = Action::Wake(context.waker().clone());
-        let Shared { timer, queue } = &*this.timers.0.shared;
-        let mut queue = locked(queue);
+        let shared = this.timers.0.shared.of_this_process().expect(IN_CHILD);
+        let mut queue = locked(&shared.queue);
         if let Some(known) = this.key.and_then(|key| queue.pending.get_mut(&key)) {
             mem::swap(known, &mut action);
         } else {
-            this.key = Some(queue.add(timer, this.deadline, action));
+            this.key = Some(queue.add(&shared.timer, this.deadline, action));
         }
         Poll::Pending
     }
@@ -330,6 +353,11 @@ enum Next {
 }
 
 impl Shared {
+    /// Returns this state; `None` in a forked child, where no thread would unlock the queue, and the timer is that of the parent.
+    fn of_this_process(&self) -> Option<&Self> {
+        (self.process == process::id()).then_some(self)
+    }
+
     fn serve(&self) {
         loop {
             match self.next() {
@@ -412,11 +440,11 @@ fn locked(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = locked(&self.queue);
+        let queue = self.queue.try_lock().ok();
         formatter
             .debug_struct("Shared")
-            .field("pending", &queue.pending.len())
-            .field("thread", &queue.thread)
+            .field("pending", &queue.as_ref().map(|queue| queue.pending.len()))
+            .field("thread", &queue.as_ref().map(|queue| queue.thread))
             .finish_non_exhaustive()
     }
 }
