@@ -80,7 +80,7 @@ pub fn lines(pairs: &[Pair<'_>], times: &Times) -> Vec<PairLine> {
 #[must_use]
 pub fn table(lines: &[PairLine]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    table.load_preset(presets::ASCII_MARKDOWN);
     table.set_header([
         "a pair".to_owned(),
         "gives".to_owned(),

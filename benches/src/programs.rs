@@ -145,7 +145,7 @@ pub fn table<const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
+    table.load_preset(presets::ASCII_MARKDOWN);
     table.set_header(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -151,7 +151,7 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN);
+        table.load_preset(presets::ASCII_MARKDOWN);
         table.set_header([
             "what".to_owned(),
             "gives".to_owned(),

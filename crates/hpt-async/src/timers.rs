@@ -255,9 +255,7 @@ impl Sleep {
     }
 
     fn remove(&mut self) {
-        if let Some(key) = self.key.take()
-            && let Some(shared) = self.timers.0.shared.of_this_process()
-        {
+        if let (Some(key), Some(shared)) = (self.key.take(), self.timers.0.shared.of_this_process()) {
             let removed = locked(&shared.queue).remove(&shared.timer, key);
             // A waker may own a task that owns other sleeps, so no lock is held when it is dropped.
             drop(removed);
@@ -303,9 +301,8 @@ impl Queue {
         let key = (deadline, self.next_number);
         self.next_number += 1;
         self.pending.insert(key, action);
-        if let Serving::Blocked(armed) = self.thread
-            && armed.is_none_or(|armed| deadline < armed.deadline)
-        {
+        let Serving::Blocked(armed) = self.thread else { return key };
+        if armed.is_none_or(|armed| deadline < armed.deadline) {
             let armed =
                 self.wake_up_for(deadline).unwrap_or_else(|now| Armed { deadline, wake_at: now, remaining_ns: 0 });
             timer.arm(armed.wake_at);
@@ -318,11 +315,12 @@ impl Queue {
     /// the thread then wakes up once for many of them.
     fn remove(&mut self, timer: &TimerFd, key: Key) -> Option<Action> {
         let removed = self.pending.remove(&key)?;
-        if self.pending.is_empty()
-            && let Serving::Blocked(armed @ Some(_)) = &mut self.thread
-        {
-            *armed = None;
-            timer.disarm();
+        match &mut self.thread {
+            Serving::Blocked(armed @ Some(_)) if self.pending.is_empty() => {
+                *armed = None;
+                timer.disarm();
+            }
+            Serving::Blocked(_) | Serving::Running => {}
         }
         Some(removed)
     }
@@ -405,10 +403,11 @@ impl Shared {
     fn woken(&self) {
         let now = Instant::now();
         let mut queue = locked(&self.queue);
-        if let Serving::Blocked(Some(armed)) = mem::replace(&mut queue.thread, Serving::Running)
-            && armed.remaining_ns > 0
-        {
-            queue.margin.learn(armed.remaining_ns, now.nanos_since(armed.wake_at));
+        match mem::replace(&mut queue.thread, Serving::Running) {
+            Serving::Blocked(Some(armed)) if armed.remaining_ns > 0 => {
+                queue.margin.learn(armed.remaining_ns, now.nanos_since(armed.wake_at));
+            }
+            Serving::Blocked(_) | Serving::Running => {}
         }
     }
 }
@@ -425,9 +424,8 @@ impl Action {
 /// Runs code of a user. A panic was reported by the panic hook, and ends there: the queue is not locked, and other
 /// deadlines are served.
 fn caught(code: impl FnOnce()) {
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(code))
-        && let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)))
-    {
+    let Err(payload) = panic::catch_unwind(AssertUnwindSafe(code)) else { return };
+    if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         // The payload panicked when it was dropped, and what it panicked with may do the same.
         mem::forget(second);
     }

@@ -155,8 +155,8 @@
 //!
 //! # Rust version
 //!
-//! Without default features, the crate builds with Rust 1.85. The dependencies of some features need 1.88. A minor
-//! release may raise the first version, but not above the one in Debian stable.
+//! The crate builds with Rust 1.85, with all features. A minor release may raise this version, but not above the one in
+//! Debian stable.
 //!
 //! # Features
 //!

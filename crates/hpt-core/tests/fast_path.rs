@@ -1,21 +1,21 @@
 //! The machine instructions of `Instant::now`, of `Instant::now_unordered` and of a pair of readings, compared with a listing in the project.
 //! Needs an optimized build: `cargo test --release --package hpt-core --test fast_path`. `UPDATE_LISTING=1` writes the listing anew.
 #![cfg(target_arch = "x86_64")]
-#![allow(clippy::incompatible_msrv, reason = "the listing is that of a newer toolchain")]
 #![allow(clippy::disallowed_methods, reason = "the test writes the listing")]
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, hint::black_box, io::Write as _, path::Path, process::Command};
 
 use hpt_core::Instant;
+use hpt_sys::cast::unsigned;
 
 #[inline(never)]
 fn ordered() -> u64 {
-    Instant::now().as_nanos().cast_unsigned()
+    unsigned(Instant::now().as_nanos())
 }
 
 #[inline(never)]
 fn unordered() -> u64 {
-    Instant::now_unordered().as_nanos().cast_unsigned()
+    unsigned(Instant::now_unordered().as_nanos())
 }
 
 /// Two ordered readings and their difference.

@@ -276,7 +276,7 @@ impl<E: Event> Measurement for Counting<E> {
     fn end(&self, started: Started<E::Started>) -> Laps {
         match (self.opened(), started) {
             (Choice::Counter { event, .. }, Started::Counter(started)) => match event.stop(started) {
-                Ok(count) => Laps::one(count.cast_signed()),
+                Ok(count) => Laps::one(i64::try_from(count).unwrap_or(i64::MAX)),
                 Err(fault) => {
                     self.state.fault.replace(Some(fault));
                     Laps::unknown()

@@ -99,9 +99,7 @@ impl Reader<'_> {
     fn now_ns(&self) -> u64 {
         let published = Published::new(&self.world.words);
         let ticks = self.ticks();
-        if let Some(segment) = published.native_segment()
-            && let Some(ns) = segment.at(ticks)
-        {
+        if let Some(ns) = published.native_segment().and_then(|segment| segment.at(ticks)) {
             return ns;
         }
         let following = Following { instruments: *self, number: NATIVE, published, name: 1, others_are_dead: false };

@@ -30,7 +30,7 @@ impl Timespec for libc::timespec {
 
     /// Creates the structure; the seconds saturate at 32 bits, after 68 years of uptime.
     fn new(seconds: i64, nanoseconds: u32) -> Self {
-        Self { tv_sec: i32::try_from(seconds).unwrap_or(i32::MAX), tv_nsec: nanoseconds.cast_signed() }
+        Self { tv_sec: i32::try_from(seconds).unwrap_or(i32::MAX), tv_nsec: i32::try_from(nanoseconds).unwrap_or(0) }
     }
 }
 

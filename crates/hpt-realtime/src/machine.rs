@@ -49,9 +49,7 @@ pub(super) fn fair_server(host: &Host, cpu: usize) -> Option<(Duration, Duration
 /// Returns the time withheld from real-time threads on these CPUs; `None` if no time is withheld, or if the settings
 /// cannot be read.
 pub(super) fn throttling(host: &Host, cpus: &[usize]) -> Option<Throttling> {
-    if let Some((runtime, period)) = bandwidth(host)
-        && (0..period).contains(&runtime)
-    {
+    if let Some((runtime, period)) = bandwidth(host).filter(|(runtime, period)| (0..*period).contains(runtime)) {
         let us = |us: i64| Duration::from_micros(us.unsigned_abs());
         return Some(Throttling::Bandwidth { runtime: us(runtime), period: us(period) });
     }

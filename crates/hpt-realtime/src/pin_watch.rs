@@ -201,10 +201,10 @@ impl<K: Kernel> Follower<K> {
             absence.count(on);
             absence.offline |= offline;
         }
-        if (there || is_pinned)
-            && let Some(absence) = self.open()
-        {
-            absence.to = Some(at);
+        if there || is_pinned {
+            if let Some(absence) = self.open() {
+                absence.to = Some(at);
+            }
         }
         there
     }
@@ -227,9 +227,8 @@ impl<K: Kernel> Follower<K> {
 impl Absence {
     fn count(&mut self, on: Option<usize>) {
         self.samples += 1;
-        if let Some(cpu) = on
-            && let Err(place) = self.ran_on.binary_search(&cpu)
-        {
+        let Some(cpu) = on else { return };
+        if let Err(place) = self.ran_on.binary_search(&cpu) {
             self.ran_on.insert(place, cpu);
         }
     }

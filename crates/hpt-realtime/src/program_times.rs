@@ -62,9 +62,7 @@ impl ThreadWaits {
     }
 
     fn note(&mut self, thread: u32, figures: (u64, u64)) {
-        if let Some(before) = self.threads.insert(thread, figures)
-            && before.0 > figures.0
-        {
+        if let Some(before) = self.threads.insert(thread, figures).filter(|before| before.0 > figures.0) {
             // The figures of a thread never decrease, so this is another thread with the same ID.
             self.earlier = (self.earlier.0 + before.0, self.earlier.1 + before.1);
         }

@@ -127,9 +127,9 @@ impl SpanTimesLayer {
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
         let Some(span) = context.span(id) else { return };
-        if let Some(progress) = span.extensions_mut().get_mut::<Progress>()
-            && progress.recorder == self.address()
-        {
+        let mut extensions = span.extensions_mut();
+        let progress = extensions.get_mut::<Progress>();
+        if let Some(progress) = progress.filter(|progress| progress.recorder == self.address()) {
             change(progress);
         }
     }

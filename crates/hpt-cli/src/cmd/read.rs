@@ -96,9 +96,7 @@ fn read(arguments: &ReadArguments, context: &Context, sources: &[&dyn TimeSource
     let mut pacer = pacer.map(starting);
     let mut done = 0;
     for round in &mut rounds {
-        if done > 0
-            && let Some(pacer) = &mut pacer
-        {
+        if let Some(pacer) = pacer.as_mut().filter(|_| done > 0) {
             progress.at(done as u64);
             let _ = pacer.wait();
         }

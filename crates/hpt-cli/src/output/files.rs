@@ -503,10 +503,10 @@ fn refuse_a_link_of_another_user(name: &OsStr, link: &Stat) -> io::Result<()> {
     if !geteuid().is_root() || link.st_uid == 0 {
         return Ok(());
     }
-    let (name, owner) = (name.display(), link.st_uid);
+    let owner = link.st_uid;
     let why = format!(
         "hpt, running as root, does not follow the symbolic link {name:?}, which belongs to user {owner}; use the path of the target instead",
-        name = name.to_string()
+        name = name.to_string_lossy()
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }

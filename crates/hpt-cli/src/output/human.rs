@@ -305,7 +305,7 @@ fn printed(
     look: Look,
 ) -> String {
     let mut table = comfy_table::Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(look.width);
     if look.color {
         table.enforce_styling();
     } else {

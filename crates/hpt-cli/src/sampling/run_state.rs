@@ -9,6 +9,7 @@ use std::{
 
 use hpt_core::Instant;
 use hpt_instrument::measure::Interrupter;
+use hpt_sys::cast::signed;
 
 use super::trace_marker::Trace;
 use crate::context::continue_if;
@@ -69,7 +70,7 @@ impl RunState {
     pub(crate) fn elapsed(&self) -> Duration {
         match self.began_ns.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
-            began_ns => Instant::from_nanos(began_ns.cast_signed()).elapsed(),
+            began_ns => Instant::from_nanos(signed(began_ns)).elapsed(),
         }
     }
 

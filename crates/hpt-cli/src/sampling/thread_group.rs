@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, OnceLock},
+    sync::{Arc, PoisonError, RwLock},
     thread::{Builder, Scope, ScopedJoinHandle},
 };
 
@@ -18,13 +18,16 @@ where
     W: FnOnce() -> T + Send + 'scope,
     T: Send + 'scope,
 {
-    let may_begin = Arc::new(OnceLock::<bool>::new());
+    let may_begin = Arc::new(RwLock::new(false));
+    let mut decision = may_begin.write().unwrap_or_else(PoisonError::into_inner);
     let start = |work: W| {
         let may_begin = Arc::clone(&may_begin);
-        Builder::new().spawn_scoped(scope, move || (*may_begin.wait()).then(work)).map(Member)
+        let may_begin = move || *may_begin.read().unwrap_or_else(PoisonError::into_inner);
+        Builder::new().spawn_scoped(scope, move || may_begin().then(work)).map(Member)
     };
     let members: io::Result<Vec<_>> = works.into_iter().map(start).collect();
-    let _ = may_begin.set(members.is_ok());
+    *decision = members.is_ok();
+    drop(decision);
     members.map_err(Failure::NoThread)
 }
 

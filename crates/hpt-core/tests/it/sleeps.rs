@@ -139,9 +139,8 @@ static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn interrupt_the_sleep(_signal: libc::c_int) {
     // Every tenth interrupts the sleep; the others only disturb it.
-    if HANDLED.fetch_add(1, Ordering::Relaxed) % 10 == 9
-        && let Some(waker) = FROM_A_HANDLER.get()
-    {
+    let is_tenth = HANDLED.fetch_add(1, Ordering::Relaxed) % 10 == 9;
+    if let Some(waker) = FROM_A_HANDLER.get().filter(|_| is_tenth) {
         waker.wake();
     }
 }

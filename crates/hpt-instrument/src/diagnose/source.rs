@@ -482,10 +482,8 @@ impl Watched {
                 self.conclude_step(pending);
             }
             (pending, None) => {
-                if look.point.shortest_since(&stretch.anchor, granule_ns) >= LEARNING_NS
-                    && let Some(rate) = look.point.rate_since(&stretch.anchor, granule_ns)
-                {
-                    stretch.learned = Some(rate);
+                if look.point.shortest_since(&stretch.anchor, granule_ns) >= LEARNING_NS {
+                    stretch.learned = look.point.rate_since(&stretch.anchor, granule_ns).or(stretch.learned);
                 }
                 self.conclude_step(pending);
             }

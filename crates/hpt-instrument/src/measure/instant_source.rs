@@ -1,6 +1,7 @@
 //! [`Instant`] as a source, so that its reads can be timed like those of other sources.
 
 use hpt_core::{Instant, SourceInfo, TimeSource, source::SourceId};
+use hpt_sys::cast::unsigned;
 
 /// Reads [`Instant`] without ordering, in nanoseconds.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Default for InstantSource {
 impl TimeSource for InstantSource {
     #[inline(always)]
     fn ticks(&self) -> u64 {
-        Instant::now_unordered().as_nanos().cast_unsigned()
+        unsigned(Instant::now_unordered().as_nanos())
     }
 
     fn info(&self) -> &SourceInfo {

@@ -616,10 +616,11 @@ pub fn recurrence(mut starts_ns: Vec<u64>) -> Option<Recurrence> {
         let to = from.saturating_add(from / LOOSE * 2);
         let cluster = &distances[candidate..];
         let cluster = &cluster[..cluster.partition_point(|&distance| distance <= to)];
-        if cluster.len() as u64 >= FEWEST_FOLLOWERS
-            && let Some(found) = followers(&starts_ns, cluster[cluster.len() / 2], last, span)
-        {
-            return Some(found);
+        if cluster.len() as u64 >= FEWEST_FOLLOWERS {
+            let found = followers(&starts_ns, cluster[cluster.len() / 2], last, span);
+            if found.is_some() {
+                return found;
+            }
         }
         // The search continues with the next interval that is clearly different.
         let beyond = from.saturating_add(from / (LOOSE * 4));
@@ -908,7 +909,7 @@ mod tests {
             fn ticks(&self) -> u64 {
                 let reads = self.0.get() + 1;
                 self.0.set(reads);
-                if reads.is_multiple_of(1_000) { reads * 20 - 5_000 } else { reads * 20 }
+                if reads % 1_000 == 0 { reads * 20 - 5_000 } else { reads * 20 }
             }
             fn info(&self) -> &SourceInfo {
                 &self.1

@@ -135,14 +135,15 @@ impl Change {
             self.right.in_journal(|journal| journal.write_down(&self.entry))?;
         }
         let set = self.knob.set(value);
-        if let Err(KnobError::Overridden { is, .. }) = &set
-            && is_a_line(is)
-            && *is != self.entry.before
-            && !self.entry.set_to.contains(is)
-        {
-            // A value that the kernel derived from the requested one counts as set by this program.
-            self.entry.set_to.push(is.clone());
-            self.right.in_journal(|journal| journal.write_down(&self.entry))?;
+        match &set {
+            Err(KnobError::Overridden { is, .. })
+                if is_a_line(is) && *is != self.entry.before && !self.entry.set_to.contains(is) =>
+            {
+                // A value that the kernel derived from the requested one counts as set by this program.
+                self.entry.set_to.push(is.clone());
+                self.right.in_journal(|journal| journal.write_down(&self.entry))?;
+            }
+            _ => {}
         }
         set
     }

@@ -351,10 +351,9 @@ impl Journal {
     /// omitted.
     pub(super) fn refuse_anything_left(&self) -> Result<(), JournalError> {
         for entry in self.entries()? {
-            if let Ok(is) = Knob::new(&entry.kind, &entry.path).value()
-                && entry.is_left(&is)
-            {
-                return Err(self.left_behind(entry, is));
+            match Knob::new(&entry.kind, &entry.path).value() {
+                Ok(is) if entry.is_left(&is) => return Err(self.left_behind(entry, is)),
+                Ok(_) | Err(_) => {}
             }
         }
         Ok(())

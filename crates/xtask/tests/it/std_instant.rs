@@ -26,9 +26,11 @@ fn declared(text: &str) -> Declared {
     let mut derived = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if let TokenTree::Group(group) = &tokens[at]
-            && group.delimiter() == Delimiter::Bracket
-        {
+        let attribute = match &tokens[at] {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => Some(group),
+            _ => None,
+        };
+        if let Some(group) = attribute {
             // The attributes of the next item.
             let attribute = group.stream().to_string();
             let listed = attribute.strip_prefix("derive").map(|list| list.trim_matches([' ', '(', ')']));

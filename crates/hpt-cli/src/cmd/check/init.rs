@@ -56,7 +56,7 @@ fn limit_ns(seen_ns: &[f64], headroom: f64) -> u64 {
 /// Formats a time for `--limit`, in the largest unit without a fraction.
 fn time(ns: u64) -> String {
     let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-    let unit = units.into_iter().find(|(_, size)| ns.is_multiple_of(*size));
+    let unit = units.into_iter().find(|(_, size)| ns % *size == 0);
     unit.map_or_else(|| format!("{ns}ns"), |(unit, size)| format!("{}{unit}", ns / size))
 }
 

@@ -118,11 +118,11 @@ pub(crate) fn run(arguments: &CheckArguments, context: &Context) -> Result<Docum
     context.signals.listen_for_requests()?;
     let (data, mut warnings) = measure(path, &steps, context);
     let mut answer = answer_of(data.verdict);
-    if let Some(path) = &arguments.junit
-        && let Err(cause) = files::replace(path, junit::text(&data, host_name().as_deref()).as_bytes())
-    {
-        warnings.push(causes(&WriteError { path: path.clone(), cause }));
-        answer = answer.and(Answer::Unknown);
+    if let Some(path) = &arguments.junit {
+        if let Err(cause) = files::replace(path, junit::text(&data, host_name().as_deref()).as_bytes()) {
+            warnings.push(causes(&WriteError { path: path.clone(), cause }));
+            answer = answer.and(Answer::Unknown);
+        }
     }
     let blocks = page(&data);
     Ok(Document { answer, warnings, ..Document::new(data, blocks) })

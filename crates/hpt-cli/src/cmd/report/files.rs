@@ -54,9 +54,8 @@ impl ReportFiles<'_> {
             Unfinished::next_to(path).map_err(nothing(path))?;
         }
         if let Some(folder) = self.charts {
-            if let Some(there) = fs::read_dir(folder).ok().and_then(|mut entries| entries.next())
-                && !self.force
-            {
+            let there = fs::read_dir(folder).ok().and_then(|mut entries| entries.next());
+            if let Some(there) = there.filter(|_| !self.force) {
                 let first = there.map_or_else(|_| folder.to_owned(), |entry| entry.path());
                 return Err(Failure::ThereAlready(first));
             }

@@ -148,18 +148,19 @@ pub(super) fn first(report: &Report) -> Result<Vec<(String, String, String)>, Un
             first.push((name.to_owned(), time(row.figures.max_ns), says));
         }
     }
-    if let Some(stall) = report.document::<StallDocument>("stall")?
-        && let Some(row) = stall.results.iter().max_by_key(|row| row.max_ns)
-        && let Some(max_ns) = row.max_ns
-    {
+    let stall = report.document::<StallDocument>("stall")?;
+    let worst = stall.iter().flat_map(|stall| &stall.results).max_by_key(|row| row.max_ns);
+    if let Some((row, max_ns)) = worst.and_then(|row| Some((row, row.max_ns?))) {
         #[expect(clippy::cast_precision_loss, reason = "for display")]
         let lost = row.stalled_ns as f64 / row.elapsed_ns.max(1) as f64 * 100.0;
         first.push(("Longest CPU stall".to_owned(), time(max_ns), format!("{lost:.2} % of the time lost to stalls")));
     }
-    if let Some(probe) = report.document::<ProbeDocument>("probe")?
-        && let Some(source) = probe.recommendation.source
-        && let Some(cost) = probe.sources.iter().find(|row| row.id == source).and_then(|row| row.read_cost_ns)
-    {
+    let fastest = report.document::<ProbeDocument>("probe")?.and_then(|probe| {
+        let source = probe.recommendation.source?;
+        let cost = probe.sources.iter().find(|row| row.id == source)?.read_cost_ns?;
+        Some((source, cost))
+    });
+    if let Some((source, cost)) = fastest {
         first.push(("Fastest suitable source".to_owned(), short_time(cost), format!("per read of {source}")));
     }
     if let Some(doctor) = report.document::<DoctorDocument>("doctor")? {

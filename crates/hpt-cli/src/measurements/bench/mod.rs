@@ -249,10 +249,10 @@ fn subjects(arguments: &BenchArguments, context: &Context) -> Result<Vec<Opened>
         let info = opened.as_dyn().info();
         counts_cycles(opened.as_dyn()) && info.scope == Scope::Thread && info.read_path == ReadPath::Register
     };
-    if subjects.iter().any(by_register)
-        && let Ok(by_call) = PerfCycles::open_by_system_call(&context.host)
-    {
-        subjects.push(Opened::ThreadBound(Box::new(by_call)));
+    if subjects.iter().any(by_register) {
+        if let Ok(by_call) = PerfCycles::open_by_system_call(&context.host) {
+            subjects.push(Opened::ThreadBound(Box::new(by_call)));
+        }
     }
     Ok(subjects)
 }

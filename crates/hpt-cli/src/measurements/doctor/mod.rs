@@ -121,9 +121,8 @@ pub(crate) fn run(arguments: &ExaminationArguments, context: &Context) -> Result
     let captured = arguments.host.as_deref().map(Context::captured).transpose()?;
     let host = captured.as_ref().unwrap_or(&context.host);
     let facts = MachineFacts::new(host);
-    if let (Some(cpu), Some(online)) = (arguments.cpu, facts.cpus())
-        && !online.contains(cpu)
-    {
+    let online = arguments.cpu.zip(facts.cpus()).filter(|(cpu, online)| !online.contains(*cpu));
+    if let Some((cpu, online)) = online {
         // Here, the kernel's refusal states why: the CPU is offline, or it is not present.
         if captured.is_none() {
             context.pin(Some(CpuChoice::Number(cpu)))?;

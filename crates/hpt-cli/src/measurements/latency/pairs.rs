@@ -261,11 +261,11 @@ impl<'a> PairSeries<'a> {
     }
 
     /// Returns the number of pairs of each source that are not measured yet.
-    const fn left(&self) -> u64 {
+    fn left(&self) -> u64 {
         self.count - self.made_of_each()
     }
 
-    const fn made_of_each(&self) -> u64 {
+    fn made_of_each(&self) -> u64 {
         self.made / self.differences.len() as u64
     }
 

@@ -71,7 +71,7 @@ pub(super) fn text(target: Target) -> String {
 /// Returns the call that selects a target in a program. `text` has the form that [`text`] returns.
 pub(super) fn call(text: &str) -> Option<String> {
     let target = match parse(&text.replace(" µs", "us").replace(' ', "")) {
-        Ok(Target::P99(late)) if late.subsec_nanos().is_multiple_of(1_000) => {
+        Ok(Target::P99(late)) if late.subsec_nanos() % 1_000 == 0 => {
             format!("Target::P99(Duration::from_micros({}))", late.as_micros())
         }
         Ok(Target::P99(late)) => format!("Target::P99(Duration::from_nanos({}))", late.as_nanos()),

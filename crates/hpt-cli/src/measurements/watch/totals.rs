@@ -146,7 +146,7 @@ impl Totals {
     }
 
     pub(super) fn synchronization(&mut self, context: &Context) -> Synchronization {
-        if self.intervals.is_multiple_of(INTERVALS_TO_LOOK_FOR_DAEMONS) {
+        if self.intervals % INTERVALS_TO_LOOK_FOR_DAEMONS == 0 {
             let daemons = context.host.time_daemons();
             self.daemons = daemons.map(|daemons| daemons.into_iter().map(str::to_owned).collect());
         }
@@ -306,9 +306,9 @@ impl SourceTotal {
         if sum.first_fault.is_none() {
             sum.first_fault = interval.faults.first().map(|fault| format!("after {} s: {fault}", row.at_s));
         }
-        if (row.interval - 1).is_multiple_of(self.intervals_per_point)
-            && let Some((offset_ns, bound_ns)) = row.offset.offset_ns.zip(row.offset.offset_bound_ns)
-        {
+        let is_shown = (row.interval - 1) % self.intervals_per_point == 0;
+        let offset = row.offset.offset_ns.zip(row.offset.offset_bound_ns).filter(|_| is_shown);
+        if let Some((offset_ns, bound_ns)) = offset {
             sum.time_series.push(OffsetPoint(row.at_s, offset_ns, bound_ns));
         }
         if sum.time_series.len() > MAX_POINTS {

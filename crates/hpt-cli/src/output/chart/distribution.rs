@@ -624,9 +624,7 @@ fn later(row: &Row) -> Vec<(f64, f64)> {
         }
     }
     // The curve ends at the maximum, also if a neighboring point was so close that they became one.
-    if let Some((ns, _)) = end
-        && thinned.last().is_some_and(|last| last.0 < ns)
-    {
+    if let Some((ns, _)) = end.filter(|end| thinned.last().is_some_and(|last| last.0 < end.0)) {
         thinned.push((ns, share));
     }
     thinned

@@ -148,9 +148,7 @@ pub(crate) fn runs_it(emulator: Option<&str>, hypervisor: Option<&str>, board: O
 /// documents, their description appears only once.
 pub(crate) fn about_all(origins: &[(String, Origin<'_>)]) -> String {
     let own: Vec<String> = origins.iter().map(|(_, origin)| about(origin, "")).collect();
-    if let Some(one) = own.first()
-        && own.iter().all(|other| other == one)
-    {
+    if let Some(one) = own.first().filter(|one| own.iter().all(|other| other == *one)) {
         let firsts = origins.iter().map(|(first, _)| first.as_str());
         let parts = firsts.chain([one.as_str()]).filter(|part| !part.is_empty());
         return parts.collect::<Vec<_>>().join(" · ");

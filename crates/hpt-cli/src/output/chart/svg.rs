@@ -446,9 +446,8 @@ impl Legend {
     fn of(chart: &Chart, width: Width) -> Self {
         let mut seen: Vec<(&str, usize, LegendSample)> = Vec::new();
         for series in chart.panels.iter().flat_map(|panel| &panel.series) {
-            if let Some(name) = series.name.as_deref()
-                && !seen.iter().any(|entry| entry.0 == name)
-            {
+            let name = series.name.as_deref().filter(|name| !seen.iter().any(|entry| entry.0 == *name));
+            if let Some(name) = name {
                 seen.push((name, series.look, LegendSample::of(series)));
             }
         }

@@ -202,10 +202,11 @@ const fn rank(held: Option<bool>) -> u8 {
 }
 
 fn of_row(limit: &Limit, row: &LimitedRow<'_>) -> Verdict {
-    if let Quantity::Quantile(quantile) = limit.quantity
-        && (1..quantile.least_samples()).contains(&row.samples)
-    {
-        return with_too_few_samples(limit, quantile, row);
+    match limit.quantity {
+        Quantity::Quantile(quantile) if (1..quantile.least_samples()).contains(&row.samples) => {
+            return with_too_few_samples(limit, quantile, row);
+        }
+        _ => {}
     }
     let seen = match (row.seen)(limit.quantity) {
         Ok(seen) => seen,

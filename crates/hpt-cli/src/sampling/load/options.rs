@@ -31,7 +31,7 @@ pub(crate) struct LoadOptions {
 }
 
 impl LoadOptions {
-    pub(crate) const fn is_requested(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         !self.load.is_empty()
     }
 

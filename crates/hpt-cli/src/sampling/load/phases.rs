@@ -242,9 +242,7 @@ fn filled(table: Table, columns: &[Column], keys: usize) -> Vec<Vec<Cell>> {
         };
         let mut row: Vec<Cell> = columns.iter().map(|column| of(column).unwrap_or_else(|| Cell::faint("-"))).collect();
         for (index, cell) in row.iter_mut().enumerate().take(keys) {
-            if cell.0.is_empty()
-                && let Some(before) = above.get(index)
-            {
+            if let Some(before) = above.get(index).filter(|_| cell.0.is_empty()) {
                 cell.clone_from(before);
             }
         }

@@ -106,9 +106,8 @@ impl Gauges {
                 readings.add(f64::from(i32::try_from(millidegrees).unwrap_or(i32::MAX)) / 1e3);
             }
         }
-        if let Some((_, last)) = &mut self.supply
-            && let Some(now) = host.supply()
-        {
+        let now = self.supply.as_ref().and_then(|_| host.supply());
+        if let (Some((_, last)), Some(now)) = (&mut self.supply, now) {
             *last = now;
             self.seen |= match now {
                 Supply::Flags(flags) => flags & CURRENT,

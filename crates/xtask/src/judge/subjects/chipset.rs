@@ -174,9 +174,12 @@ fn judge_rates(case: &Case<'_>, step: &str) {
         });
     }
     let devices = devices(case.board);
-    if let (Hpet::Hz(hz), AcpiTimer::Port(_)) = (case.board.hpet, &case.board.acpi_timer)
-        && let Some(rates) = case.ended_with::<CalibrateDocument>(&format!("{step}-devices"))
-    {
+    let rates = || case.ended_with::<CalibrateDocument>(&format!("{step}-devices"));
+    let both = match (case.board.hpet, &case.board.acpi_timer) {
+        (Hpet::Hz(hz), AcpiTimer::Port(_)) => rates().map(|rates| (hz, rates)),
+        _ => None,
+    };
+    if let Some((hz, rates)) = both {
         rates.holds("the HPET and the ACPI timer have the correct rates relative to each other", |it| {
             let runs = |id: &str, hz| {
                 let rows: Vec<_> = it.calibrations.iter().filter(|row| row.source == id).collect();

@@ -75,7 +75,7 @@ impl Injected {
         injected
     }
 
-    pub(super) const fn has_times(&self) -> bool {
+    pub(super) fn has_times(&self) -> bool {
         !self.times.is_empty()
     }
 

@@ -21,10 +21,10 @@ pub(super) fn judge(case: &Case<'_>) {
     for build in &case.board.builds {
         let step = format!("{build}.hotplug");
         let watch = format!("{step}-watch");
-        if case.ended(&watch)
-            && let Some(watch) = case.watched(&watch)
-        {
-            judge_watch(&watch);
+        if case.ended(&watch) {
+            if let Some(watch) = case.watched(&watch) {
+                judge_watch(&watch);
+            }
         }
         if let Some(timer) = case.ended_with::<WakeLatencyDocument>(&format!("{step}-timer")) {
             timer.holds(ELSEWHERE, |it| was_absent(&it.end.cpu_absences, &it.notes));

@@ -167,7 +167,7 @@ fn alone(machine: &mut impl Machine, outcome: &mut Outcome, bounds: Bounds) -> R
             return Ok(());
         }
         for place in 0..fixes {
-            let fix = if round.is_multiple_of(2) { place } else { fixes - 1 - place };
+            let fix = if round % 2 == 0 { place } else { fixes - 1 - place };
             let trial = &mut outcome.trials[fix];
             if trial.compared.verdict == TryVerdict::NotPossible {
                 continue;
@@ -340,10 +340,9 @@ mod tests {
 
         fn measure(&mut self) -> Result<f64, Ended> {
             self.count += 1;
-            if let Some((after, ended)) = &self.ends_after
-                && self.count > *after
-            {
-                return Err(ended.clone());
+            match &self.ends_after {
+                Some((after, ended)) if self.count > *after => return Err(ended.clone()),
+                _ => {}
             }
             // A drift that doubles the figure within 300 measurements, and a deterministic noise of 4 %.
             let noise = [0.98, 1.01, 1.02, 0.99, 1.0, 1.015, 0.985][self.count % 7];

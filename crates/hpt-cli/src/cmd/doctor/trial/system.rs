@@ -61,10 +61,11 @@ impl Left {
     }
 
     fn noted(&mut self, restored: Result<(), KnobError>) -> Result<(), KnobError> {
-        if let Err(error) = &restored
-            && !matches!(error, KnobError::ChangedSince { .. })
-        {
-            self.texts.push(format!("a setting may still be changed: {}; run `{}`", causes(error), self.command));
+        match &restored {
+            Ok(()) | Err(KnobError::ChangedSince { .. }) => {}
+            Err(error) => {
+                self.texts.push(format!("a setting may still be changed: {}; run `{}`", causes(error), self.command));
+            }
         }
         restored
     }
@@ -146,10 +147,10 @@ impl<'a> System<'a> {
         let mut keep = |change: Change| change.keep().map_err(|error| self.left.not_kept(&error)).is_ok();
         for ((fix, active), list) in self.fixes.iter().zip(&mut self.active).zip(&mut self.lists) {
             let active = active.take();
-            if active.is_some()
-                && let Some(Ok(list)) = list.take()
-            {
-                keep(list);
+            if active.is_some() {
+                if let Some(Ok(list)) = list.take() {
+                    keep(list);
+                }
             }
             match active {
                 None => {}
@@ -205,14 +206,17 @@ impl<'a> System<'a> {
 /// Changes a setting, unless it has the value already.
 fn change(changing: &Changing, setting: &Setting, left: &mut Left) -> Result<Change, KnobError> {
     let mut change = changing.begin(setting.knob())?;
-    if change.before() != setting.value()
-        && let Err(refused) = change.set(setting.value())
-    {
-        // The kernel may have accepted a part of the value. The first reason is the one that matters.
-        let _ = left.restore(change);
-        return Err(refused);
+    if change.before() == setting.value() {
+        return Ok(change);
     }
-    Ok(change)
+    match change.set(setting.value()) {
+        Ok(()) => Ok(change),
+        Err(refused) => {
+            // The kernel may have accepted a part of the value. The first reason is the one that matters.
+            let _ = left.restore(change);
+            Err(refused)
+        }
+    }
 }
 
 /// Returns whether a setting is the list of interrupts that irqbalance does not move.

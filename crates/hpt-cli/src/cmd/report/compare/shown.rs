@@ -222,19 +222,8 @@ pub(super) fn headline(data: &CompareDocument) -> String {
         said += &format!(": {}", largest.join(", "));
     }
     said += if is_cut { ", …" } else { "." };
-    if data.sides.len() > 2
-        && let (Some(best), Some(worst)) =
-            (data.ranking.first(), data.ranking.iter().rfind(|row| row.wake_max_ns.is_some()))
-        && let (Some(least), Some(most)) = (best.wake_max_ns, worst.wake_max_ns)
-        && best.side != worst.side
-    {
-        said += &format!(
-            " Lowest worst wake-up: {} ({}); highest: {} ({}).",
-            best.side,
-            time(least),
-            worst.side,
-            time(most)
-        );
+    if data.sides.len() > 2 {
+        said += &extremes(data).unwrap_or_default();
     }
     // A setting that a user can change is of more use than the machine.
     let is_fixed = |said: &&String| {
@@ -248,6 +237,14 @@ pub(super) fn headline(data: &CompareDocument) -> String {
         said += coincidence;
     }
     said
+}
+
+/// Names the sides with the lowest and the highest worst wake-up.
+fn extremes(data: &CompareDocument) -> Option<String> {
+    let (best, worst) = (data.ranking.first()?, data.ranking.iter().rfind(|row| row.wake_max_ns.is_some())?);
+    let (least, most) = (time(best.wake_max_ns?), time(worst.wake_max_ns?));
+    (best.side != worst.side)
+        .then(|| format!(" Lowest worst wake-up: {} ({least}); highest: {} ({most}).", best.side, worst.side))
 }
 
 pub(super) const RANKING_HEAD: [&str; 7] = ["", "side", "max", "highest p99", "highest p50", "read", "problems"];

@@ -32,9 +32,7 @@ impl Grid {
         let point = (i128::from(self.edges), i128::from(at) - i128::from(first));
         self.edges += 1;
         let mut add = |corners: &mut Vec<Point>, sign: i128| {
-            while let [.., a, b] = corners[..]
-                && sign * turn(a, b, point) <= 0
-            {
+            while matches!(corners[..], [.., a, b] if sign * turn(a, b, point) <= 0) {
                 corners.pop();
             }
             self.has_too_many_corners |= corners.len() >= MOST_CORNERS;

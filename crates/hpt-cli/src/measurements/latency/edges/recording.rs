@@ -86,7 +86,9 @@ impl Layout {
         let has_time = unit.is_some() || label(0) == Some(TIME) || unlabeled;
         let (tick_ns, step) = match (comments.rate_hz, unit) {
             (Some(hertz), _) => (1e9 / hertz_f64(hertz), step_of(hertz)),
-            (None, Some((name, digits))) if *name != "samples" => (1e9 / 10_f64.powi((*digits).cast_signed()), 1),
+            (None, Some((name, digits))) if *name != "samples" => {
+                (1e9 / 10_f64.powi(i32::try_from(*digits).unwrap_or(i32::MAX)), 1)
+            }
             (None, _) => {
                 return Err(
                     "it states neither the sample rate (`; Samplerate: 50 MHz`) nor the unit of a time column; \

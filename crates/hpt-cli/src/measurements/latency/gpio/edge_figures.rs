@@ -3,6 +3,7 @@
 use hpt_core::Instant;
 use hpt_document::gpio_latency::GpioFigure;
 use hpt_instrument::measure::{EdgeTimes, Latencies, Wake};
+use hpt_sys::cast::signed;
 
 use crate::sampling::raw_samples::RawSample;
 
@@ -63,7 +64,7 @@ impl EdgeFigures {
         self.last = Some(sample.times);
         for (latencies, figure) in self.latencies.iter_mut().zip(GpioFigure::ALL) {
             if let Some(ns) = latency_of(figure, &sample.times) {
-                let mut wake = Wake::new(Instant::from_nanos(sample.times.driven_ns.cast_signed()), ns);
+                let mut wake = Wake::new(Instant::from_nanos(signed(sample.times.driven_ns)), ns);
                 wake.missed = sample.missed;
                 latencies.record(wake);
             }

@@ -32,9 +32,7 @@ pub(super) fn list(context: &Context, wanted: Option<&str>) -> Document {
         Ok(paths) => {
             for path in paths {
                 let opened = Chip::open(&path);
-                if let (Ok(chip), Some(wanted)) = (&opened, wanted)
-                    && !chip.is_called(wanted)
-                {
+                if matches!((&opened, wanted), (Ok(chip), Some(wanted)) if !chip.is_called(wanted)) {
                     continue;
                 }
                 match opened.and_then(|chip| chip.all_lines().map(|lines| (chip, lines))) {

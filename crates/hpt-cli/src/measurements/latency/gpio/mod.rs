@@ -30,6 +30,7 @@ use hpt_instrument::{
     measure::{EdgeCounts, EdgeLatency, EdgeOutcome, EdgeReport, EdgeTimes, NotRunWatch, ReadOverhead},
 };
 use hpt_realtime::{Behavior, PinWatch};
+use hpt_sys::cast::signed;
 
 use self::{
     document::rows,
@@ -430,7 +431,7 @@ impl EdgeProbe<'_> {
             .with_check(|| shared.check());
         Ok(edges.run(|outcome| {
             match outcome {
-                EdgeOutcome::Arrived { times, .. } if Instant::from_nanos(times.driven_ns.cast_signed()) < start => {
+                EdgeOutcome::Arrived { times, .. } if Instant::from_nanos(signed(times.driven_ns)) < start => {
                     (has_come, lost_in_a_row) = (true, 0);
                     shared.discard(1);
                 }
@@ -439,7 +440,7 @@ impl EdgeProbe<'_> {
                     let since = start.elapsed();
                     let is_there = presence.as_mut().is_none_or(|presence| presence.is_there(since));
                     if is_there && latency_of(arguments.figure, &times).is_some_and(|ns| ns > limit_ns) {
-                        shared.stop_at(Instant::from_nanos(times.driven_ns.cast_signed()));
+                        shared.stop_at(Instant::from_nanos(signed(times.driven_ns)));
                     }
                     if let Some(feed) = feed.as_mut().filter(|_| is_there) {
                         offer(feed, arguments.figure, &times);
