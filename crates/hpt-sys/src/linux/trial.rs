@@ -194,8 +194,10 @@ mod tests {
         // SAFETY: the handler calls only async-signal-safe functions, and no other test sends this signal. signal(2).
         let before = unsafe { libc::signal(libc::SIGWINCH, handler as libc::sighandler_t) };
         let raise = || {
-            // SAFETY: the call sends a signal to the child. raise(3) is async-signal-safe.
-            let _ = unsafe { libc::raise(libc::SIGWINCH) };
+            let child = libc::pid_t::try_from(std::process::id()).expect("a process ID");
+            // SAFETY: the call sends a signal to the child. musl's raise(3) would send it to the parent, whose thread ID it
+            // remembers. kill(2) is async-signal-safe.
+            let _ = unsafe { libc::kill(child, libc::SIGWINCH) };
         };
         // In the handler, the child would hang, and its result would be unknown.
         assert_eq!(attempt_within(Duration::from_secs(2), raise), Attempt::Lived);
