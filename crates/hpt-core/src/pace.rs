@@ -119,12 +119,35 @@ pub struct Pacer {
 impl Pacer {
     /// Creates a pacer with the period `period`, or one nanosecond if `period` is zero. The first deadline is one
     /// period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, Pacer};
+    ///
+    /// let before = Instant::now();
+    /// let mut pacer = Pacer::new(Duration::from_millis(1));
+    /// assert!(pacer.wait().deadline >= before + Duration::from_millis(1));
+    /// ```
     #[must_use]
     pub fn new(period: Duration) -> Self {
         Self::with_sleeper(period, Sleeper::new())
     }
 
     /// Creates a pacer with the period `period` that uses `sleeper` to wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Pacer, Sleeper, sleep::Strategy};
+    ///
+    /// // A rhythm that takes no CPU time, and need not be precise.
+    /// let sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
+    /// let mut pacer = Pacer::with_sleeper(Duration::from_millis(1), sleeper);
+    /// println!("{:?} late", pacer.wait().late);
+    /// ```
     #[must_use]
     pub fn with_sleeper(period: Duration, sleeper: Sleeper) -> Self {
         let period = period.max(Duration::from_nanos(1));
@@ -133,6 +156,18 @@ impl Pacer {
     }
 
     /// Sets the first deadline to `first`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, Pacer, pace::Overrun};
+    ///
+    /// let (start, period) = (Instant::now(), Duration::from_millis(1));
+    /// let mut pacer = Pacer::new(period).with_start(start).with_overrun(Overrun::CatchUp);
+    /// assert_eq!(pacer.wait().deadline, start);
+    /// assert_eq!(pacer.wait().deadline, start + period);
+    /// ```
     #[must_use]
     pub const fn with_start(mut self, first: Instant) -> Self {
         self.next = first;
@@ -140,6 +175,23 @@ impl Pacer {
     }
 
     /// Sets the handling of missed periods.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Pacer, pace::Overrun, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let mut pacer = Pacer::new(Duration::from_millis(1)).with_overrun(Overrun::CatchUp);
+    /// // Work that takes three periods.
+    /// clock.advance(Duration::from_millis(3));
+    /// let late: Vec<_> = (0..4).map(|_| pacer.wait().late.as_millis()).collect();
+    /// assert_eq!(late, [2, 1, 0, 0]);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn with_overrun(mut self, overrun: Overrun) -> Self {
         self.overrun = overrun;
@@ -147,18 +199,57 @@ impl Pacer {
     }
 
     /// Returns a handle that can interrupt a wait, for example from another thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{thread, time::Duration};
+    /// use hpt_core::Pacer;
+    ///
+    /// let mut pacer = Pacer::new(Duration::from_secs(3600));
+    /// let waker = pacer.waker();
+    /// let stop = thread::spawn(move || waker.wake());
+    /// while pacer.wait().is_in_time() {
+    ///     println!("the work of one period");
+    /// }
+    /// stop.join().expect("it only wakes the pacer");
+    /// ```
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.sleeper.waker()
     }
 
     /// Returns the counts of ticks, overruns and skipped periods so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Pacer;
+    ///
+    /// let mut pacer = Pacer::new(Duration::from_millis(1));
+    /// assert!(pacer.wait().is_in_time() && pacer.wait().is_in_time());
+    /// let counts = pacer.counts();
+    /// println!("{} of {} periods were late", counts.overruns, counts.ticks);
+    /// assert_eq!(counts.ticks, 2);
+    /// ```
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Returns the sleeper, for example to query its report.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Pacer;
+    ///
+    /// let mut pacer = Pacer::new(Duration::from_millis(1));
+    /// assert!(pacer.wait().is_in_time());
+    /// assert_eq!(pacer.sleeper().report().in_time, 1);
+    /// ```
     #[must_use]
     pub const fn sleeper(&self) -> &Sleeper {
         &self.sleeper
@@ -166,6 +257,23 @@ impl Pacer {
 
     /// Blocks until the next period starts or the wait is interrupted. After an interruption, the next wait has the same
     /// deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Pacer;
+    ///
+    /// let mut pacer = Pacer::new(Duration::from_millis(1));
+    /// for _ in 0..3 {
+    ///     let tick = pacer.wait();
+    ///     if !tick.is_in_time() {
+    ///         break;
+    ///     }
+    ///     println!("due at {}, {:?} late, {} periods skipped", tick.deadline, tick.late, tick.skipped);
+    /// }
+    /// assert_eq!(pacer.counts().ticks, 3);
+    /// ```
     #[must_use = "a loop that ignores an interruption begins a period early"]
     pub fn wait(&mut self) -> Woken {
         let plan = self.overrun.plan(self.next, self.period, Instant::now());

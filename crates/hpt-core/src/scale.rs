@@ -60,6 +60,15 @@ impl Scale {
     }
 
     /// Returns the duration of `ticks` in nanoseconds, rounded down and taken modulo 2⁶⁴ ns (584 years).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, Scale};
+    ///
+    /// let scale = Scale::of(Frequency::from_hertz(3).expect("not zero"));
+    /// assert_eq!((scale.nanos(1), scale.nanos(2)), (333_333_333, 666_666_666));
+    /// ```
     #[must_use]
     #[inline(always)]
     pub const fn nanos(self, ticks: u64) -> u64 {
@@ -72,6 +81,14 @@ impl Scale {
     }
 
     /// Returns the length of one tick in nanoseconds, for statistics and printing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, Scale};
+    ///
+    /// assert_eq!(Scale::of(Frequency::MEGAHERTZ).tick_ns_f64(), 1_000.0);
+    /// ```
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn tick_ns_f64(self) -> f64 {

@@ -26,6 +26,14 @@ pub(crate) fn kernels_clock(clock: ClockId) -> Clock {
 }
 
 /// Returns the source in use: `monotonic`, the clock of the operating system.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::clock;
+///
+/// assert_eq!(clock::source().id.as_str(), "monotonic");
+/// ```
 #[must_use]
 pub fn source() -> ClockSource {
     ClockSource {
@@ -36,6 +44,15 @@ pub fn source() -> ClockSource {
 
 /// Returns the current quality of the system's clock. Instants are readings of the operating system's clock, so that
 /// their distance from it is zero.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use hpt_core::clock;
+///
+/// assert_eq!(clock::status().bound, Duration::ZERO);
+/// ```
 #[must_use]
 pub fn status() -> Status {
     let ClockSource { id: source, reason } = source();
@@ -55,12 +72,27 @@ pub fn status() -> Status {
 }
 
 /// Returns `None`, because no disruption marker is known on this target.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(hpt_core::clock::disruption_marker(), None);
+/// ```
 #[must_use]
 pub const fn disruption_marker() -> Option<u64> {
     None
 }
 
 /// Takes the first reading, which is the epoch of [`Instant`](super::Instant) on this target.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Instant, clock};
+///
+/// clock::prime();
+/// assert!(Instant::now() >= Instant::EPOCH);
+/// ```
 pub fn prime() {
     now_ns();
 }
@@ -71,6 +103,16 @@ pub fn prime() {
 /// # Errors
 ///
 /// Returns [`UseSourceError::OnlyClock`] for every other source.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// use hpt_core::{Host, clock, source};
+///
+/// clock::use_source(source::open(&Host::live(), "monotonic")?)?;
+/// assert!(clock::use_source(source::open(&Host::live(), "realtime")?).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[expect(clippy::needless_pass_by_value, reason = "on Linux, the clock keeps the source")]
 pub fn use_source(opened: Opened) -> Result<(), UseSourceError> {
     if opened.as_dyn().info().id == PosixId::Monotonic.source_id() { Ok(()) } else { Err(UseSourceError::OnlyClock) }

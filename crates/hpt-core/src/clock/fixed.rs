@@ -84,6 +84,21 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// # Errors
     ///
     /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let clock = FixedRateClock::new(&source, Frequency::MEGAHERTZ)?;
+    /// source.advance(5);
+    /// assert_eq!(clock.since_epoch(clock.now()), Duration::from_micros(5));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     pub fn new(source: S, frequency: Frequency) -> Result<Self, ClockError> {
         let mut clock = Self::unanchored(source, frequency)?;
         clock.anchor_ns = clock.scale.nanos(clock.source.ticks()).wrapping_neg();
@@ -98,6 +113,22 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// # Errors
     ///
     /// Returns [`ClockError::TooNarrow`] if the source wraps within ten years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let (source, reference) = (ManualSource::new("source"), ManualSource::new("reference"));
+    /// reference.set(1_000);
+    /// let clock = FixedRateClock::with_anchor(&source, Frequency::GIGAHERTZ, &reference)?;
+    /// source.advance(500);
+    /// assert_eq!(clock.since_epoch(clock.now()), Duration::from_nanos(1_500));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     pub fn with_anchor<R>(source: S, frequency: Frequency, reference: &R) -> Result<Self, ClockError>
     where
         R: TimeSource + ?Sized,
@@ -125,6 +156,22 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// # Ordering
     ///
     /// As with [`TimeSource::ticks`], the reading is not ordered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let clock = FixedRateClock::new(&source, Frequency::MEGAHERTZ)?;
+    /// let start = clock.now();
+    /// source.advance(5);
+    /// assert_eq!(clock.now() - start, Duration::from_micros(5));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Reading {
@@ -136,6 +183,22 @@ impl<S: TimeSource> FixedRateClock<S> {
     /// # Ordering
     ///
     /// As with [`TimeSource::ticks_start`], the source is read only after all preceding instructions have completed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let clock = FixedRateClock::new(&source, Frequency::GIGAHERTZ)?;
+    /// let start = clock.now_start();
+    /// source.advance(300); // stands for the work
+    /// assert_eq!(clock.now_end() - start, Duration::from_nanos(300));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn now_start(&self) -> Reading {
@@ -148,6 +211,21 @@ impl<S: TimeSource> FixedRateClock<S> {
     ///
     /// As with [`TimeSource::ticks_end`], the source is read after the work has completed and before any following
     /// instruction begins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::{FixedRateClock, Frequency, Host, PosixClock, PosixId};
+    ///
+    /// let kernel = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+    /// let clock = FixedRateClock::new(kernel, Frequency::GIGAHERTZ)?;
+    /// let start = clock.now_start();
+    /// let sum: u64 = (0..1000).map(black_box).sum();
+    /// let end = clock.now_end();
+    /// println!("{sum} took {:?}", end - start);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn now_end(&self) -> Reading {
@@ -155,6 +233,19 @@ impl<S: TimeSource> FixedRateClock<S> {
     }
 
     /// Returns the reading that corresponds to `ticks` of the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{FixedRateClock, Frequency, Reading, testing::ManualSource};
+    ///
+    /// let clock = FixedRateClock::new(ManualSource::new("by hand"), Frequency::MEGAHERTZ)?;
+    /// // Ticks that were stored in a trace.
+    /// assert_eq!(clock.reading(42), Reading::from_nanos(42_000));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn reading(&self, ticks: u64) -> Reading {
@@ -162,6 +253,20 @@ impl<S: TimeSource> FixedRateClock<S> {
     }
 
     /// Returns the nanoseconds from the clock's epoch to `reading`, modulo 2^64.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// source.set(100);
+    /// let clock = FixedRateClock::new(&source, Frequency::GIGAHERTZ)?;
+    /// assert_eq!(clock.nanos_since_epoch(clock.reading(107)), 7);
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn nanos_since_epoch(&self, reading: Reading) -> u64 {
@@ -169,6 +274,22 @@ impl<S: TimeSource> FixedRateClock<S> {
     }
 
     /// Returns the time from the clock's epoch to `reading`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{FixedRateClock, Frequency, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// source.set(100);
+    /// let clock = FixedRateClock::new(&source, Frequency::GIGAHERTZ)?;
+    /// // The epoch is the creation of the clock, not the zero of the counter.
+    /// assert_eq!(clock.since_epoch(clock.reading(107)), Duration::from_nanos(7));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[inline]
     #[must_use]
     pub const fn since_epoch(&self, reading: Reading) -> Duration {
@@ -176,12 +297,37 @@ impl<S: TimeSource> FixedRateClock<S> {
     }
 
     /// Returns the scale of the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{FixedRateClock, Frequency, Scale, testing::ManualSource};
+    ///
+    /// let clock = FixedRateClock::new(ManualSource::new("by hand"), Frequency::MEGAHERTZ)?;
+    /// assert_eq!(clock.scale(), Scale::of(Frequency::MEGAHERTZ));
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[must_use]
     pub const fn scale(&self) -> Scale {
         self.scale
     }
 
     /// Returns the source of the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{FixedRateClock, Frequency, TimeSource, testing::ManualSource};
+    ///
+    /// let clock = FixedRateClock::new(ManualSource::new("by hand"), Frequency::GIGAHERTZ)?;
+    /// clock.source().advance(5);
+    /// assert_eq!(clock.source().ticks(), 5);
+    /// # }
+    /// # Ok::<(), hpt_core::clock::ClockError>(())
+    /// ```
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -198,6 +344,17 @@ pub struct Reading {
 
 impl Reading {
     /// Returns the reading at this number of nanoseconds on the counter's timeline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// // Two readings from a log.
+    /// let [start, end] = [1_000, 4_500].map(Reading::from_nanos);
+    /// assert_eq!(end - start, Duration::from_nanos(3_500));
+    /// ```
     #[must_use]
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self { nanoseconds }
@@ -205,12 +362,32 @@ impl Reading {
 
     /// Returns the nanoseconds since the counter was zero. [`FixedRateClock::since_epoch`] counts from the clock's
     /// epoch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// assert_eq!((Reading::from_nanos(1_000) + Duration::from_micros(2)).as_nanos(), 3_000);
+    /// ```
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.nanoseconds
     }
 
     /// Returns the time since `earlier`; zero if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// let (earlier, later) = (Reading::from_nanos(1_000), Reading::from_nanos(5_000));
+    /// assert_eq!(later.duration_since(earlier), Duration::from_micros(4));
+    /// assert_eq!(earlier.duration_since(later), Duration::ZERO);
+    /// ```
     #[must_use]
     #[inline]
     pub const fn duration_since(self, earlier: Self) -> Duration {
@@ -218,12 +395,34 @@ impl Reading {
     }
 
     /// Returns the time since `earlier`; `None` if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// let (earlier, later) = (Reading::from_nanos(1_000), Reading::from_nanos(5_000));
+    /// assert_eq!(later.checked_duration_since(earlier), Some(Duration::from_micros(4)));
+    /// assert_eq!(earlier.checked_duration_since(later), None);
+    /// ```
     #[must_use]
     pub fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
         self.nanoseconds.checked_sub(earlier.nanoseconds).map(Duration::from_nanos)
     }
 
     /// Returns the reading that is `duration` later; `None` if that is beyond 584 years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// let reading = Reading::from_nanos(1_000);
+    /// assert_eq!(reading.checked_add(Duration::from_nanos(5)), Some(Reading::from_nanos(1_005)));
+    /// assert_eq!(reading.checked_add(Duration::MAX), None);
+    /// ```
     #[must_use]
     pub fn checked_add(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
@@ -231,6 +430,17 @@ impl Reading {
     }
 
     /// Returns the reading that is `duration` earlier; `None` if that is before the counter was zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Reading;
+    ///
+    /// let reading = Reading::from_nanos(1_000);
+    /// assert_eq!(reading.checked_sub(Duration::from_nanos(5)), Some(Reading::from_nanos(995)));
+    /// assert_eq!(reading.checked_sub(Duration::from_secs(1)), None);
+    /// ```
     #[must_use]
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;

@@ -126,6 +126,22 @@ impl FrozenDeadline {
     /// Returns a deadline, and wakes `waker` once when the clock has reached it; `None` if this thread reads the system's
     /// clock, and always without the feature `testing`. A clock that only this thread has entered advances to the deadline
     /// at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{task::Waker, time::Duration};
+    /// use hpt_core::{Instant, clock::FrozenDeadline, testing::FrozenClock};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(3600);
+    /// // Without a frozen clock, wait for the system's clock.
+    /// assert!(FrozenDeadline::new(deadline, Waker::noop()).is_none());
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let frozen = FrozenDeadline::new(deadline, Waker::noop()).expect("this thread reads a frozen clock");
+    /// assert!(frozen.has_passed() && Instant::now() == deadline);
+    /// ```
     #[must_use]
     pub fn new(deadline: Instant, waker: &Waker) -> Option<Self> {
         if let Some(nanos) = ENTERED.get() {
@@ -137,6 +153,18 @@ impl FrozenDeadline {
     }
 
     /// As [`new`](Self::new), for a wait of another thread: ignores a clock that only this thread has entered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use hpt_core::{Instant, clock::FrozenDeadline, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// // Only `FrozenProcess` freezes the clock of other threads.
+    /// assert!(FrozenDeadline::of_process(Instant::now(), Waker::noop()).is_none());
+    /// ```
     #[must_use]
     pub fn of_process(deadline: Instant, waker: &Waker) -> Option<Self> {
         if !Self::is_any() {
@@ -155,12 +183,41 @@ impl FrozenDeadline {
 
     /// Returns whether all threads of the process read a clock that a test controls, but for those that have entered another
     /// one.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use hpt_core::clock::FrozenDeadline;
+    ///
+    /// assert!(!FrozenDeadline::is_any());
+    /// # #[cfg(target_os = "linux")] {
+    /// let frozen = hpt_core::testing::FrozenProcess::enter();
+    /// assert!(FrozenDeadline::is_any());
+    /// # drop(frozen);
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_any() -> bool {
         IS_PROCESS_FROZEN.load(Ordering::Acquire)
     }
 
     /// Returns whether the clock has reached the deadline, or the thread has left the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{task::Waker, time::Duration};
+    /// use hpt_core::{Instant, clock::FrozenDeadline, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let entered = clock.enter();
+    /// let deadline = FrozenDeadline::new(Instant::now() + Duration::from_secs(60), Waker::noop());
+    /// clock.set(Instant::EPOCH);
+    /// assert!(deadline.as_ref().is_some_and(|deadline| !deadline.has_passed()));
+    /// // A thread that has left the clock no longer waits for it.
+    /// drop(entered);
+    /// assert!(deadline.is_some_and(|deadline| deadline.has_passed()));
+    /// ```
     #[must_use]
     pub fn has_passed(&self) -> bool {
         now_ns().is_none_or(|now_ns| now_ns >= self.deadline.as_nanos())

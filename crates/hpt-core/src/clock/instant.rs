@@ -92,6 +92,17 @@ impl Instant {
     ///
     /// On targets other than Linux, and under Miri, a reading costs what [`std::time::Instant::now`] costs, and panics where that does
     /// (wasm32-unknown-unknown); the first reading may wait for that of another thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::thread;
+    /// use hpt_core::Instant;
+    ///
+    /// let before = Instant::now();
+    /// let elsewhere = thread::spawn(Instant::now).join().expect("it only reads the clock");
+    /// assert!(before <= elsewhere && elsewhere <= Instant::now());
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn now() -> Self {
@@ -108,6 +119,17 @@ impl Instant {
     ///
     /// The reading is not ordered: the processor may take it up to a few hundred instructions earlier than its place in
     /// the program. Compared with readings on other threads, the reading can be off by that much in either direction.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::Instant;
+    ///
+    /// let start = Instant::now_unordered();
+    /// let sum: u64 = (0..1000).map(black_box).sum();
+    /// println!("{sum} took about {:?}", Instant::now_unordered() - start);
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn now_unordered() -> Self {
@@ -119,12 +141,31 @@ impl Instant {
     }
 
     /// Returns the instant that is `nanos` nanoseconds after the epoch of `CLOCK_MONOTONIC`, or before it if negative.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// assert_eq!(Instant::from_nanos(1_500_000_000).to_string(), "1.500000000");
+    /// assert!(Instant::from_nanos(-1) < Instant::EPOCH);
+    /// ```
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
         Self { nanos }
     }
 
     /// Returns the nanoseconds since the epoch of `CLOCK_MONOTONIC`, negative before it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// assert_eq!((Instant::EPOCH + Duration::from_micros(3)).as_nanos(), 3_000);
+    /// assert_eq!((Instant::EPOCH - Duration::from_micros(3)).as_nanos(), -3_000);
+    /// ```
     #[must_use]
     pub const fn as_nanos(&self) -> i64 {
         self.nanos
@@ -132,6 +173,16 @@ impl Instant {
 
     /// Returns the time in the format of `CLOCK_MONOTONIC`: whole seconds, which are negative before the epoch, and
     /// nanoseconds below one billion. `clock_nanosleep` accepts this with `TIMER_ABSTIME`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// assert_eq!(Instant::from_nanos(2_000_000_005).to_timespec(), (2, 5));
+    /// // The nanoseconds are never negative.
+    /// assert_eq!(Instant::from_nanos(-1).to_timespec(), (-1, 999_999_999));
+    /// ```
     #[doc(alias("timespec", "clock_nanosleep"))]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "from zero to below a billion")]
@@ -141,6 +192,15 @@ impl Instant {
 
     /// Returns the instant for seconds and nanoseconds on `CLOCK_MONOTONIC`; `None` if the nanoseconds are one billion
     /// or more, or if the time is beyond 292 years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// assert_eq!(Instant::from_timespec(2, 5), Some(Instant::from_nanos(2_000_000_005)));
+    /// assert_eq!(Instant::from_timespec(0, 1_000_000_000), None);
+    /// ```
     #[must_use]
     pub const fn from_timespec(seconds: i64, nanoseconds: u32) -> Option<Self> {
         if nanoseconds >= 1_000_000_000 {
@@ -165,6 +225,17 @@ impl Instant {
     ///
     /// The uncertainty covers the bound that [`status`](super::status) reports and the time between the readings of the
     /// two clocks. Reads both clocks a few times.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// let start = Instant::now();
+    /// if let Some(std) = start.to_std() {
+    ///     assert!(std.instant <= std::time::Instant::now() + std.uncertainty);
+    /// }
+    /// ```
     #[must_use]
     pub fn to_std(&self) -> Option<Converted<std::time::Instant>> {
         let Both { ours, std, uncertainty } = Both::now();
@@ -203,6 +274,17 @@ impl Instant {
 
     /// Returns an instant of the standard library as an instant of this type, and the uncertainty of the conversion;
     /// `None` beyond 292 years. See [`to_std`](Self::to_std).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// let start = std::time::Instant::now();
+    /// if let Some(ours) = Instant::from_std(start) {
+    ///     assert!(ours.instant <= Instant::now() + ours.uncertainty);
+    /// }
+    /// ```
     #[must_use]
     pub fn from_std(instant: std::time::Instant) -> Option<Converted<Self>> {
         let Both { ours, std, uncertainty } = Both::now();
@@ -217,6 +299,18 @@ impl Instant {
     /// for printing and logging, not for measuring.
     ///
     /// Reads both clocks of the kernel. Does not compensate for a step of the wall clock between this instant and now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use hpt_core::Instant;
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// let wall: SystemTime = deadline.to_system_time();
+    /// println!("due at {wall:?}");
+    /// assert!(wall > SystemTime::UNIX_EPOCH);
+    /// ```
     #[must_use]
     pub fn to_system_time(&self) -> SystemTime {
         let monotonic = system::kernels_clock(ClockId::Monotonic);
@@ -230,6 +324,17 @@ impl Instant {
     }
 
     /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let (earlier, later) = (Instant::from_nanos(1_000), Instant::from_nanos(5_000));
+    /// assert_eq!(later.duration_since(earlier), Duration::from_micros(4));
+    /// assert_eq!(earlier.duration_since(later), Duration::ZERO);
+    /// ```
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "below a billion")]
@@ -240,6 +345,17 @@ impl Instant {
     }
 
     /// Returns the time from `earlier` to this instant; `None` if `earlier` is later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let (earlier, later) = (Instant::from_nanos(1_000), Instant::from_nanos(5_000));
+    /// assert_eq!(later.checked_duration_since(earlier), Some(Duration::from_micros(4)));
+    /// assert_eq!(earlier.checked_duration_since(later), None);
+    /// ```
     #[must_use]
     pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
         if self.nanos >= earlier.nanos { Some(Duration::from_nanos(self.nanos.abs_diff(earlier.nanos))) } else { None }
@@ -247,6 +363,17 @@ impl Instant {
 
     /// Returns the time from `earlier` to this instant; zero if `earlier` is later. Equivalent to
     /// [`duration_since`](Self::duration_since).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let (earlier, later) = (Instant::from_nanos(1_000), Instant::from_nanos(5_000));
+    /// assert_eq!(later.saturating_duration_since(earlier), Duration::from_micros(4));
+    /// assert_eq!(earlier.saturating_duration_since(later), Duration::ZERO);
+    /// ```
     #[must_use]
     pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
         self.duration_since(earlier)
@@ -254,6 +381,15 @@ impl Instant {
 
     /// Returns the nanoseconds from `earlier` to this instant; zero if `earlier` is later. This is cheaper than a
     /// [`Duration`], which requires a division into seconds and nanoseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// let (earlier, later) = (Instant::from_nanos(1_000), Instant::from_nanos(5_000));
+    /// assert_eq!((later.nanos_since(earlier), earlier.nanos_since(later)), (4_000, 0));
+    /// ```
     #[inline(always)]
     #[must_use]
     pub const fn nanos_since(&self, earlier: Self) -> u64 {
@@ -263,6 +399,16 @@ impl Instant {
 
     /// Returns the nanoseconds from `earlier` to this instant, which are negative if `earlier` is later. A difference that
     /// does not fit, of more than 292 years, is the largest or the smallest number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    ///
+    /// let (deadline, end) = (Instant::from_nanos(5_000), Instant::from_nanos(4_200));
+    /// assert_eq!(end.signed_nanos_since(deadline), -800);
+    /// assert_eq!(Instant::MAX.signed_nanos_since(Instant::MIN), i64::MAX);
+    /// ```
     #[inline(always)]
     #[must_use]
     pub const fn signed_nanos_since(&self, earlier: Self) -> i64 {
@@ -270,6 +416,17 @@ impl Instant {
     }
 
     /// Returns the time from this instant to now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, sleep};
+    ///
+    /// let start = Instant::now();
+    /// sleep::for_(Duration::from_millis(1));
+    /// assert!(start.elapsed() >= Duration::from_millis(1));
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -277,6 +434,17 @@ impl Instant {
     }
 
     /// Returns the nanoseconds from this instant to now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, sleep};
+    ///
+    /// let start = Instant::now();
+    /// sleep::for_(Duration::from_micros(100));
+    /// assert!(start.elapsed_nanos() >= 100_000);
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn elapsed_nanos(&self) -> u64 {
@@ -284,6 +452,17 @@ impl Instant {
     }
 
     /// Returns the nanoseconds from this instant to now, read with [`now_unordered`](Self::now_unordered).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::Instant;
+    ///
+    /// let start = Instant::now_unordered();
+    /// let sum: u64 = (0..1000).map(black_box).sum();
+    /// println!("{sum} took about {} ns", start.elapsed_nanos_unordered());
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn elapsed_nanos_unordered(&self) -> u64 {
@@ -329,6 +508,17 @@ impl Instant {
     }
 
     /// Returns the instant that is `duration` later; `None` if that is beyond 292 years after the epoch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(Instant::EPOCH.checked_add(second), Some(Instant::from_nanos(1_000_000_000)));
+    /// assert_eq!(Instant::MAX.checked_add(second), None);
+    /// ```
     #[must_use]
     pub const fn checked_add(&self, duration: Duration) -> Option<Self> {
         match nanos(duration) {
@@ -341,6 +531,17 @@ impl Instant {
     }
 
     /// Returns the instant that is `duration` earlier; `None` if that is beyond 292 years before the epoch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(Instant::EPOCH.checked_sub(second), Some(Instant::from_nanos(-1_000_000_000)));
+    /// assert_eq!(Instant::MIN.checked_sub(second), None);
+    /// ```
     #[must_use]
     pub const fn checked_sub(&self, duration: Duration) -> Option<Self> {
         match nanos(duration) {
@@ -353,6 +554,16 @@ impl Instant {
     }
 
     /// Returns the instant that is `duration` later, at most [`MAX`](Self::MAX).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// // A timeout that never ends, as a deadline.
+    /// assert_eq!(Instant::now().saturating_add(Duration::MAX), Instant::MAX);
+    /// ```
     #[must_use]
     pub const fn saturating_add(&self, duration: Duration) -> Self {
         match self.checked_add(duration) {
@@ -362,6 +573,16 @@ impl Instant {
     }
 
     /// Returns the instant that is `duration` earlier, at least [`MIN`](Self::MIN).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Instant;
+    ///
+    /// assert_eq!(Instant::EPOCH.saturating_sub(Duration::from_nanos(7)), Instant::from_nanos(-7));
+    /// assert_eq!(Instant::EPOCH.saturating_sub(Duration::MAX), Instant::MIN);
+    /// ```
     #[must_use]
     pub const fn saturating_sub(&self, duration: Duration) -> Self {
         match self.checked_sub(duration) {
@@ -489,6 +710,25 @@ impl fmt::Display for Instant {
 /// ```
 pub trait Clock {
     /// Returns the current time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Clock, Instant, testing::FrozenClock};
+    ///
+    /// /// The code under test.
+    /// fn age(clock: &impl Clock, created: Instant) -> Duration {
+    ///     clock.now() - created
+    /// }
+    ///
+    /// let clock = FrozenClock::new();
+    /// let created = clock.now();
+    /// clock.advance(Duration::from_secs(7));
+    /// assert_eq!(age(&clock, created), Duration::from_secs(7));
+    /// # }
+    /// ```
     fn now(&self) -> Instant;
 
     /// Waits until the clock has reached `deadline`. Never returns early. A clock that a test controls advances instead.

@@ -100,6 +100,22 @@ pub struct Woken {
 
 impl Woken {
     /// Returns the end of a wait that reached its deadline, for implementations of waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, sleep::Woken};
+    ///
+    /// /// Waits for `deadline` in another way than a sleeper.
+    /// fn wait(deadline: Instant) -> Woken {
+    ///     while !deadline.has_passed() {}
+    ///     Woken::new(deadline, deadline.elapsed())
+    /// }
+    ///
+    /// let woken = wait(Instant::now() + Duration::from_micros(50));
+    /// assert!(woken.is_in_time() && woken.skipped == 0);
+    /// ```
     #[must_use]
     pub const fn new(deadline: Instant, late: Duration) -> Self {
         Self { deadline, late, interrupted: None, skipped: 0, waited_for_cpu: None }
@@ -110,6 +126,18 @@ impl Woken {
     }
 
     /// Returns whether the deadline was reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
+    /// sleeper.waker().wake();
+    /// assert!(!sleeper.sleep(Duration::from_secs(3600)).is_in_time());
+    /// ```
     #[must_use]
     pub const fn is_in_time(self) -> bool {
         self.interrupted.is_none()
@@ -257,6 +285,19 @@ impl Default for Sleeper {
 
 impl Sleeper {
     /// Creates a sleeper without learned statistics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    ///
+    /// // Keep it: it learns from each sleep.
+    /// let mut sleeper = Sleeper::new();
+    /// for _ in 0..5 {
+    ///     println!("{:?} late", sleeper.sleep(Duration::from_millis(1)).late);
+    /// }
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -277,6 +318,18 @@ impl Sleeper {
     }
 
     /// Sets the strategy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Sleeper, sleep::Strategy};
+    ///
+    /// let mut sleeper = Sleeper::new().with_strategy(Strategy::KernelOnly);
+    /// let woken = sleeper.sleep(Duration::from_millis(1));
+    /// println!("the kernel woke this thread {:?} after the deadline", woken.late);
+    /// assert_eq!(sleeper.report().spinning_share, 0.0);
+    /// ```
     #[must_use]
     pub const fn with_strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
@@ -307,6 +360,20 @@ impl Sleeper {
     }
 
     /// Returns a handle that can wake this sleeper from another thread or from a signal handler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{thread, time::Duration};
+    /// use hpt_core::Sleeper;
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// let waker = sleeper.waker();
+    /// let other = thread::spawn(move || waker.wake());
+    /// let woken = sleeper.sleep(Duration::from_secs(3600));
+    /// assert!(woken.interrupted.is_some());
+    /// other.join().expect("it only wakes the sleeper");
+    /// ```
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.word.add_waker();
@@ -314,16 +381,53 @@ impl Sleeper {
     }
 
     /// Discards an interruption that arrived while the thread was not sleeping.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// sleeper.waker().wake();
+    /// sleeper.clear_interruption();
+    /// assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
+    /// ```
     pub fn clear_interruption(&mut self) {
         self.word.take();
     }
 
     /// Sleeps for `duration`. The deadline saturates at the maximum of [`Instant`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, Sleeper};
+    ///
+    /// let start = Instant::now();
+    /// let woken = Sleeper::new().sleep(Duration::from_millis(1));
+    /// assert!(start.elapsed() >= Duration::from_millis(1) + woken.late);
+    /// ```
     pub fn sleep(&mut self, duration: Duration) -> Woken {
         self.sleep_until(Instant::now().saturating_add(duration))
     }
 
     /// Sleeps until `deadline`; returns at once if it has passed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, Sleeper};
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// assert_eq!(sleeper.sleep_until(deadline).deadline, deadline);
+    /// assert!(deadline.has_passed());
+    /// // A deadline that has passed returns at once.
+    /// assert!(sleeper.sleep_until(deadline).late <= deadline.elapsed());
+    /// ```
     pub fn sleep_until(&mut self, deadline: Instant) -> Woken {
         self.wait_until(deadline, Self::park)
     }
@@ -378,6 +482,20 @@ impl Sleeper {
 
     /// Sleeps until the wall clock reaches `deadline`. If the clock is set in the meantime, the sleep becomes shorter
     /// or longer by the same amount.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use hpt_core::Sleeper;
+    ///
+    /// let at = SystemTime::now() + Duration::from_millis(1);
+    /// let slept = Sleeper::new().sleep_until_wall(at);
+    /// assert!(slept.woken.is_in_time());
+    /// if slept.clock_was_set {
+    ///     println!("the wall clock was set in the meantime");
+    /// }
+    /// ```
     pub fn sleep_until_wall(&mut self, deadline: SystemTime) -> WokenByWall {
         #[cfg(feature = "testing")]
         if let Some(woken) = self.sleep_on_a_frozen_clock(Instant::now().saturating_add(time_until(deadline))) {
@@ -463,6 +581,21 @@ impl Sleeper {
     }
 
     /// Returns the statistics of the sleeps so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// for _ in 0..10 {
+    ///     let _ = sleeper.sleep(Duration::from_millis(1));
+    /// }
+    /// let report = sleeper.report();
+    /// println!("margin {:?}, {:.1} % of a CPU", report.margin, report.cpu_share * 100.0);
+    /// assert_eq!((report.in_time, report.interrupted), (10, 0));
+    /// ```
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     pub fn report(&self) -> Report {
@@ -851,6 +984,21 @@ impl Drop for Waker {
 impl Waker {
     /// Wakes the sleeper. Neither allocates nor blocks. On targets other than Linux, takes a lock for a few
     /// instructions, and must not be called in a signal handler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    ///
+    /// let mut sleeper = Sleeper::new();
+    /// let waker = sleeper.waker();
+    /// // Several interruptions before a sleep end only that sleep.
+    /// waker.wake();
+    /// waker.wake();
+    /// assert!(!sleeper.sleep(Duration::from_secs(3600)).is_in_time());
+    /// assert!(sleeper.sleep(Duration::from_millis(1)).is_in_time());
+    /// ```
     pub fn wake(&self) {
         self.word.set(wait::wake);
         #[cfg(feature = "testing")]
@@ -883,6 +1031,19 @@ pub struct WallOffset {
 
 impl WallOffset {
     /// Reads the current offset.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Sleeper, sleep::WallOffset};
+    ///
+    /// let before = WallOffset::now();
+    /// let _ = Sleeper::new().sleep(Duration::from_millis(1));
+    /// if before.differs_from(WallOffset::now()) {
+    ///     println!("read the calendar again");
+    /// }
+    /// ```
     #[must_use]
     pub fn now() -> Self {
         let read = || {
@@ -895,6 +1056,15 @@ impl WallOffset {
 
     /// Returns whether the wall clock was set by 0.2 ms or more between this reading and `later`. Slewing affects both
     /// clocks equally. Their difference changes only if the wall clock is set, or if the machine is suspended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::sleep::WallOffset;
+    ///
+    /// let offset = WallOffset::now();
+    /// assert!(!offset.differs_from(offset));
+    /// ```
     #[must_use]
     pub fn differs_from(self, later: Self) -> bool {
         let (least, most) = (later.earliest - self.latest, later.latest - self.earliest);

@@ -37,6 +37,15 @@ pub struct Durations {
 
 impl Durations {
     /// Creates an empty distribution with three significant digits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let late = Durations::new();
+    /// assert_eq!((late.count(), late.max()), (0, None));
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_digits(3)
@@ -44,6 +53,18 @@ impl Durations {
 
     /// Creates an empty distribution with 1 to 5 significant digits; other values are limited to that range. Durations
     /// up to a second take about 25 kB with two digits, and 180 kB with three.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut coarse = Durations::with_digits(2);
+    /// [1_234, 5_678].into_iter().for_each(|us| coarse.record(Duration::from_micros(us)));
+    /// let median = coarse.quantile(0.5).expect("there are durations");
+    /// assert!(median.abs_diff(Duration::from_micros(1_234)) <= Duration::from_micros(13));
+    /// ```
     #[must_use]
     pub fn with_digits(digits: u8) -> Self {
         Self { nanos: Histogram::with_digits(digits), sum_ns: 0 }
@@ -51,12 +72,38 @@ impl Durations {
 
     /// Adds a duration; one of more than 584 years counts as 584 years. The table may grow: in a loop that must not
     /// allocate memory, record the longest duration that can occur first, and [`clear`](Self::clear) the distribution.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Instant, stats::Durations};
+    ///
+    /// let mut took = Durations::new();
+    /// for _ in 0..10 {
+    ///     let start = Instant::now();
+    ///     // The work.
+    ///     took.record(start.elapsed());
+    /// }
+    /// assert_eq!(took.count(), 10);
+    /// ```
     #[inline]
     pub fn record(&mut self, duration: Duration) {
         self.record_nanos(saturated_nanos(duration));
     }
 
     /// Adds a duration in nanoseconds, as [`Instant::elapsed_nanos`](crate::Instant::elapsed_nanos) returns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Instant, stats::Durations};
+    ///
+    /// let mut took = Durations::new();
+    /// let start = Instant::now();
+    /// // The work.
+    /// took.record_nanos(start.elapsed_nanos());
+    /// assert_eq!(took.count(), 1);
+    /// ```
     #[inline]
     pub fn record_nanos(&mut self, nanos: u64) {
         self.nanos.record(nanos);
@@ -64,42 +111,124 @@ impl Durations {
     }
 
     /// Adds the durations of another distribution, for example that of another thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let [mut all, mut of_a_thread] = [Durations::new(), Durations::new()];
+    /// all.record(Duration::from_millis(1));
+    /// of_a_thread.record(Duration::from_millis(3));
+    /// all.add(&of_a_thread);
+    /// assert_eq!((all.count(), all.mean()), (2, Some(Duration::from_millis(2))));
+    /// ```
     pub fn add(&mut self, other: &Self) {
         self.nanos.add(&other.nanos);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
     /// Removes all durations, and keeps the memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// // Takes the memory for durations up to a second, before a loop that must not allocate.
+    /// let mut late = Durations::new();
+    /// late.record(Duration::from_secs(1));
+    /// late.clear();
+    /// assert_eq!((late.count(), late.max()), (0, None));
+    /// ```
     pub fn clear(&mut self) {
         self.nanos.clear();
         self.sum_ns = 0;
     }
 
     /// Returns the number of durations.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// durations.record(Duration::ZERO);
+    /// assert_eq!(durations.count(), 1);
+    /// ```
     #[must_use]
     pub fn count(&self) -> u64 {
         self.nanos.samples()
     }
 
     /// Returns the sum of all durations, at most 584 years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// [1, 2, 4].into_iter().for_each(|ms| durations.record(Duration::from_millis(ms)));
+    /// assert_eq!(durations.sum(), Duration::from_millis(7));
+    /// ```
     #[must_use]
     pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
     /// Returns the shortest duration; `None` if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// [12_345, 98_765].into_iter().for_each(|ns| durations.record_nanos(ns));
+    /// assert_eq!(durations.min(), Some(Duration::from_nanos(12_345)));
+    /// ```
     #[must_use]
     pub fn min(&self) -> Option<Duration> {
         self.nanos.ends().map(|(smallest, _)| Duration::from_nanos(smallest))
     }
 
     /// Returns the longest duration; `None` if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// [12_345, 98_765].into_iter().for_each(|ns| durations.record_nanos(ns));
+    /// assert_eq!(durations.max(), Some(Duration::from_nanos(98_765)));
+    /// ```
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.nanos.ends().map(|(_, largest)| Duration::from_nanos(largest))
     }
 
     /// Returns the mean; `None` if there is no duration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// assert_eq!(durations.mean(), None);
+    /// [1, 2, 6].into_iter().for_each(|ms| durations.record(Duration::from_millis(ms)));
+    /// assert_eq!(durations.mean(), Some(Duration::from_millis(3)));
+    /// ```
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         self.sum_ns.checked_div(self.count()).map(Duration::from_nanos)
@@ -134,6 +263,19 @@ impl Durations {
     /// # Panics
     ///
     /// Panics if `quantile` is not from 0 to 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::stats::Durations;
+    ///
+    /// let mut durations = Durations::new();
+    /// (1..=100).for_each(|ms| durations.record(Duration::from_millis(ms)));
+    /// // Ten of 100 durations lie beyond the 90th percentile, but only one beyond the 99th.
+    /// assert!(durations.supported_quantile(0.9).is_some());
+    /// assert_eq!(durations.supported_quantile(0.99), None);
+    /// ```
     #[must_use]
     pub fn supported_quantile(&self, quantile: f64) -> Option<Duration> {
         let value = self.quantile(quantile);

@@ -41,18 +41,48 @@ impl fmt::Debug for Histogram {
 
 impl Histogram {
     /// Creates an empty histogram with three significant digits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let histogram = Histogram::new();
+    /// assert_eq!((histogram.samples(), histogram.quantile(0.5)), (0, None));
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_digits(3)
     }
 
     /// Creates an empty histogram with 1 to 5 significant digits; other values are limited to that range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut fine = Histogram::with_digits(5);
+    /// [123_456, 654_321].into_iter().for_each(|ticks| fine.record(ticks));
+    /// assert_eq!(fine.quantile(0.5), Some(123_456));
+    /// ```
     #[must_use]
     pub fn with_digits(digits: u8) -> Self {
         Self { counts: Hdr::new(digits.clamp(1, 5)).expect("1 to 5 significant digits are valid"), ends: None }
     }
 
     /// Creates an empty histogram whose table holds samples up to `largest`, and is already in memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// // Samples up to a million ticks need no further memory.
+    /// let mut histogram = Histogram::with_room(1_000_000);
+    /// assert_eq!(histogram.samples(), 0);
+    /// histogram.record(999_999);
+    /// ```
     #[must_use]
     pub fn with_room(largest: u64) -> Self {
         let mut histogram = Self::new();
@@ -63,6 +93,16 @@ impl Histogram {
     }
 
     /// Adds one sample. Do not call it in a timed region: the table may grow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// [7, 7, 9].into_iter().for_each(|ticks| histogram.record(ticks));
+    /// assert_eq!((histogram.samples(), histogram.quantile(0.5)), (3, Some(7)));
+    /// ```
     #[inline]
     pub fn record(&mut self, ticks: u64) {
         self.record_times(ticks, 1);
@@ -79,6 +119,17 @@ impl Histogram {
 
     /// Adds `count` samples, each of which is `step` smaller than the previous one. The first is `largest`. The time that
     /// this takes depends on the number of classes, and not on `count`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// // A pause of 35 µs delayed the samples that were due every 10 µs.
+    /// let mut histogram = Histogram::new();
+    /// histogram.record_descending(35, 10, 4);
+    /// assert_eq!((histogram.samples(), histogram.quantile(0.0), histogram.quantile(1.0)), (4, Some(5), Some(35)));
+    /// ```
     pub fn record_descending(&mut self, largest: u64, step: u64, count: u64) {
         let (mut ticks, mut left) = (largest, count);
         while left > 0 {
@@ -93,6 +144,16 @@ impl Histogram {
     }
 
     /// Returns the number of samples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// (0..5).for_each(|ticks| histogram.record(ticks));
+    /// assert_eq!(histogram.samples(), 5);
+    /// ```
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.counts.len()
@@ -105,6 +166,18 @@ impl Histogram {
     }
 
     /// Adds the samples of another histogram.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let [mut all, mut of_a_thread] = [Histogram::new(), Histogram::new()];
+    /// all.record(5);
+    /// of_a_thread.record(9);
+    /// all.add(&of_a_thread);
+    /// assert_eq!((all.samples(), all.quantile(1.0)), (2, Some(9)));
+    /// ```
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("the table grows to hold any 64-bit value");
         let Some((smallest, largest)) = other.ends else { return };
@@ -140,6 +213,16 @@ impl Histogram {
 
     /// Returns the smallest and the largest possible number of samples above `ticks`. They differ only if the class
     /// (bucket) that contains `ticks` has samples, and can have samples on both sides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// (1..=100).for_each(|ticks| histogram.record(ticks));
+    /// assert_eq!(histogram.samples_above(90), 10..=10);
+    /// ```
     #[must_use]
     pub fn samples_above(&self, ticks: u64) -> RangeInclusive<u64> {
         let Some((smallest, largest)) = self.ends.filter(|&(_, largest)| largest > ticks) else { return 0..=0 };
@@ -153,6 +236,17 @@ impl Histogram {
     }
 
     /// Iterates over the classes (buckets) in ascending order. Classes without samples are omitted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// [5, 9, 5].into_iter().for_each(|ticks| histogram.record(ticks));
+    /// let classes: Vec<_> = histogram.classes().map(|class| (class.largest_ticks, class.samples)).collect();
+    /// assert_eq!(classes, [(5, 2), (9, 1)]);
+    /// ```
     pub fn classes(&self) -> impl Iterator<Item = Class> {
         self.counts.iter_recorded().map(|class| Class {
             largest_ticks: class.value_iterated_to(),
@@ -167,6 +261,18 @@ impl Histogram {
 
     /// Returns the distribution of the samples, given the length of a tick in nanoseconds; `None` if there are no
     /// samples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Histogram;
+    ///
+    /// let mut histogram = Histogram::new();
+    /// (1..=100).for_each(|ticks| histogram.record(ticks));
+    /// // A tick of a 100 MHz counter takes 10 ns.
+    /// let spread = histogram.spread(10.0).expect("there are samples");
+    /// assert_eq!((spread.min_ns, spread.p50_ns, spread.max_ns), (10.0, 500.0, 1_000.0));
+    /// ```
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "durations for printing, below 2^53 ticks")]
     pub fn spread(&self, tick_ns: f64) -> Option<Spread> {

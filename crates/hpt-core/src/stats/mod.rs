@@ -34,6 +34,16 @@ pub struct Spread {
 
 /// Returns the median or, for an even number of samples, the lower of the two middle values; `None` if there are no
 /// samples. Reorders `samples`.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::stats::median;
+///
+/// assert_eq!(median(&mut [30, 10, 20]), Some(20));
+/// assert_eq!(median(&mut [4, 1, 3, 2]), Some(2));
+/// assert_eq!(median(&mut []), None);
+/// ```
 #[must_use]
 pub fn median(samples: &mut [u64]) -> Option<u64> {
     let middle = samples.len().checked_sub(1)? / 2;
@@ -51,6 +61,17 @@ pub struct Steps {
 
 impl Steps {
     /// Adds the step between two consecutive readings; ignores a step of zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Steps;
+    ///
+    /// let readings = [0, 26, 26, 65, 130];
+    /// let mut steps = Steps::default();
+    /// readings.windows(2).for_each(|pair| steps.record(pair[1] - pair[0]));
+    /// assert_eq!((steps.count(), steps.multiple_ticks()), (3, Some(13)));
+    /// ```
     pub fn record(&mut self, step_ticks: u64) {
         if step_ticks == 0 {
             return;
@@ -62,6 +83,17 @@ impl Steps {
     }
 
     /// Returns the granularity: the smallest step observed, in ticks; `None` if the counter never advanced.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Steps;
+    ///
+    /// let mut steps = Steps::default();
+    /// assert_eq!(steps.smallest_ticks(), None);
+    /// [0, 26, 39].into_iter().for_each(|step| steps.record(step));
+    /// assert_eq!(steps.smallest_ticks(), Some(26));
+    /// ```
     #[must_use]
     pub const fn smallest_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.smallest) }
@@ -69,6 +101,16 @@ impl Steps {
 
     /// Returns the largest step observed, in ticks; 0 if the counter never advanced. The largest step includes delays
     /// from interrupts and late kernel ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Steps;
+    ///
+    /// let mut steps = Steps::default();
+    /// [26, 9_000, 39].into_iter().for_each(|step| steps.record(step));
+    /// assert_eq!(steps.largest_ticks(), 9_000);
+    /// ```
     #[must_use]
     pub const fn largest_ticks(&self) -> u64 {
         self.largest
@@ -76,12 +118,32 @@ impl Steps {
 
     /// Returns the greatest common divisor of all steps observed, in ticks; `None` if the counter never advanced. A
     /// counter that is driven by a slower counter advances by more than one tick at a time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Steps;
+    ///
+    /// let mut steps = Steps::default();
+    /// [26, 39, 65].into_iter().for_each(|step| steps.record(step));
+    /// assert_eq!(steps.multiple_ticks(), Some(13));
+    /// ```
     #[must_use]
     pub const fn multiple_ticks(&self) -> Option<u64> {
         if self.count == 0 { None } else { Some(self.multiple) }
     }
 
     /// Returns the number of non-zero steps observed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::stats::Steps;
+    ///
+    /// let mut steps = Steps::default();
+    /// [0, 26, 0].into_iter().for_each(|step| steps.record(step));
+    /// assert_eq!(steps.count(), 1);
+    /// ```
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
@@ -96,6 +158,16 @@ impl Steps {
 /// that are one granule apart, and the largest gap between neighboring sizes is the granule. The smallest step is used
 /// instead if it is smaller, or if there are too few sizes to form clusters. One tick is added for each rounded size,
 /// so that the estimate is never below the granule. Returns one if the counter did not advance.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::stats::granule;
+///
+/// // Two sizes are too few for clusters: the smallest step, and one tick.
+/// assert_eq!(granule(&mut vec![13, 0, 26, 13, 39]), 14);
+/// assert_eq!(granule(&mut Vec::new()), 1);
+/// ```
 #[must_use]
 pub fn granule(steps: &mut Vec<u64>) -> u64 {
     const FEWEST_SIZES: usize = 4;

@@ -120,6 +120,22 @@ impl std::error::Error for LapError {}
 
 impl<S: TimeSource> CycleStopwatch<S> {
     /// Creates a stopwatch and measures its overhead. The measurement takes a fraction of a millisecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::{CycleStopwatch, Host, source};
+    ///
+    /// match source::open(&Host::live(), "perf-cycles") {
+    ///     Ok(cycles) => {
+    ///         let (sum, lap) = CycleStopwatch::new(cycles).time(|| (0..1000_u64).map(black_box).sum::<u64>());
+    ///         println!("{sum}: {}", lap?);
+    ///     }
+    ///     Err(reason) => println!("no cycles: {reason}"),
+    /// }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[must_use]
     pub fn new(source: S) -> Self {
         let limit = Limit::of(source.info());
@@ -140,6 +156,21 @@ impl<S: TimeSource> CycleStopwatch<S> {
     /// # Ordering
     ///
     /// Ordered like [`TimeSource::ticks_start`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let stopwatch = CycleStopwatch::new(&source);
+    /// let started = stopwatch.start();
+    /// source.advance(1_000);
+    /// assert_eq!(stopwatch.stop(started)?.cycles(), 1_000);
+    /// # }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[inline(always)]
     pub fn start(&self) -> CyclesStarted {
         let clock_ns = self.limit.as_ref().map_or(0, Limit::now_ns);
@@ -155,6 +186,22 @@ impl<S: TimeSource> CycleStopwatch<S> {
     /// # Ordering
     ///
     /// Ordered like [`TimeSource::ticks_end`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, stopwatch::LapError, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// source.set(1_000);
+    /// let stopwatch = CycleStopwatch::new(&source);
+    /// let started = stopwatch.start();
+    /// // Another program resets the counter.
+    /// source.set(0);
+    /// assert_eq!(stopwatch.stop(started), Err(LapError::WentBack { from: 1_000, to: 0 }));
+    /// # }
+    /// ```
     #[inline(always)]
     pub fn stop(&self, started: CyclesStarted) -> Result<CycleLap, LapError> {
         let ticks = self.source.ticks_end();
@@ -170,6 +217,22 @@ impl<S: TimeSource> CycleStopwatch<S> {
     }
 
     /// Counts the cycles of one call of `work`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(40);
+    /// let (text, lap) = CycleStopwatch::new(&source).time(|| {
+    ///     source.advance(1_000);
+    ///     "done"
+    /// });
+    /// assert_eq!((text, lap?.without_own_cost()), ("done", 1_000));
+    /// # }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[inline]
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Result<CycleLap, LapError>) {
         let started = self.start();
@@ -178,6 +241,17 @@ impl<S: TimeSource> CycleStopwatch<S> {
     }
 
     /// Returns the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, TimeSource, testing::ManualSource};
+    ///
+    /// let stopwatch = CycleStopwatch::new(ManualSource::new("by hand"));
+    /// assert_eq!(stopwatch.source().info().id.as_str(), "by hand");
+    /// # }
+    /// ```
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -197,18 +271,57 @@ pub struct CycleLap {
 
 impl CycleLap {
     /// Returns the cycles from start to stop, including the read overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(40);
+    /// let ((), lap) = CycleStopwatch::new(&source).time(|| source.advance(1_000));
+    /// assert_eq!(lap?.cycles(), 1_040);
+    /// # }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[must_use]
     pub const fn cycles(&self) -> u64 {
         self.cycles
     }
 
     /// Returns the overhead in cycles: the median of a thousand empty laps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(40);
+    /// let ((), lap) = CycleStopwatch::new(&source).time(|| source.advance(1_000));
+    /// assert_eq!(lap?.own_cost(), 40);
+    /// # }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[must_use]
     pub const fn own_cost(&self) -> u64 {
         self.own_cost
     }
 
     /// Returns the cycles from start to stop minus the overhead, but at least zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{CycleStopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(40);
+    /// let ((), lap) = CycleStopwatch::new(&source).time(|| source.advance(1_000));
+    /// assert_eq!(lap?.without_own_cost(), 1_000);
+    /// # }
+    /// # Ok::<(), hpt_core::stopwatch::LapError>(())
+    /// ```
     #[must_use]
     pub const fn without_own_cost(&self) -> u64 {
         self.cycles.saturating_sub(self.own_cost)

@@ -88,6 +88,21 @@ pub struct Started {
 impl<S: TimeSource> Stopwatch<S> {
     /// Creates a stopwatch from a source with a known rate. Measures the overhead and the granularity in a fraction of
     /// a millisecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// // Each read takes 7 ns.
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
+    /// let ((), lap) = stopwatch.time(|| source.advance(1_000));
+    /// assert_eq!((lap.nanos(), lap.own_cost()), (1_007, Duration::from_nanos(7)));
+    /// # }
+    /// ```
     #[must_use]
     pub fn new(source: S, frequency: Frequency) -> Self {
         let width = source.info().width;
@@ -116,6 +131,18 @@ impl<S: TimeSource> Stopwatch<S> {
     /// # Errors
     ///
     /// Returns [`StopwatchError`] if the rate cannot be determined.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Stopwatch, TimeSource, source};
+    ///
+    /// let host = Host::live();
+    /// // The rate of this clock follows from its definition, so nothing is measured.
+    /// let stopwatch = Stopwatch::calibrated(&host, source::open(&host, "monotonic")?)?;
+    /// assert_eq!(stopwatch.source().info().id.as_str(), "monotonic");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn calibrated(host: &Host, source: S) -> Result<Self, StopwatchError> {
         let frequency = match source.info().nominal {
             Some(nominal) if nominal.stated_by == StatedBy::Definition => nominal.frequency,
@@ -132,6 +159,23 @@ impl<S: TimeSource> Stopwatch<S> {
     /// # Ordering
     ///
     /// Ordered like [`TimeSource::ticks_start`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
+    /// // Laps can overlap.
+    /// let (outer, inner) = (stopwatch.start(), stopwatch.start());
+    /// source.advance(5);
+    /// assert_eq!(stopwatch.stop(inner).nanos(), 5);
+    /// source.advance(5);
+    /// assert_eq!(stopwatch.stop(outer).nanos(), 10);
+    /// # }
+    /// ```
     #[inline(always)]
     pub fn start(&self) -> Started {
         Started { ticks: self.source.ticks_start() }
@@ -142,6 +186,21 @@ impl<S: TimeSource> Stopwatch<S> {
     /// # Ordering
     ///
     /// Ordered like [`TimeSource::ticks_end`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let stopwatch = Stopwatch::new(&source, Frequency::MEGAHERTZ);
+    /// let started = stopwatch.start();
+    /// source.advance(5);
+    /// let lap = stopwatch.stop(started);
+    /// assert_eq!((lap.ticks(), lap.nanos()), (5, 5_000));
+    /// # }
+    /// ```
     #[inline(always)]
     pub fn stop(&self, started: Started) -> Lap {
         let ticks = self.source.ticks_end();
@@ -154,6 +213,20 @@ impl<S: TimeSource> Stopwatch<S> {
     }
 
     /// Times one call of `work`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::{Host, Stopwatch, source};
+    ///
+    /// let host = Host::live();
+    /// let stopwatch = Stopwatch::calibrated(&host, source::open(&host, "monotonic")?)?;
+    /// let (sum, lap) = stopwatch.time(|| (0..1000_u64).map(black_box).sum::<u64>());
+    /// assert_eq!(sum, 499_500);
+    /// println!("{lap}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> (T, Lap) {
         let started = self.start();
@@ -162,12 +235,38 @@ impl<S: TimeSource> Stopwatch<S> {
     }
 
     /// Returns the CPU on which the overhead was measured; `None` if the kernel does not report it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Stopwatch, source};
+    ///
+    /// let host = Host::live();
+    /// let stopwatch = Stopwatch::calibrated(&host, source::open(&host, "monotonic")?)?;
+    /// match stopwatch.cpu() {
+    ///     Some(cpu) => println!("the overhead is that of CPU {cpu}"),
+    ///     None => println!("the kernel does not report the CPU"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
         self.cpu
     }
 
     /// Returns the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let stopwatch = Stopwatch::new(ManualSource::new("by hand"), Frequency::GIGAHERTZ);
+    /// let ((), lap) = stopwatch.time(|| stopwatch.source().advance(50));
+    /// assert_eq!(lap.nanos(), 50);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -185,24 +284,74 @@ pub struct Lap {
 
 impl Lap {
     /// Returns the ticks from start to stop, including the read overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// assert_eq!(lap.ticks(), 57);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
     /// Returns the nanoseconds from start to stop, including the read overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// assert_eq!(lap.nanos(), 57_000);
+    /// # }
+    /// ```
     #[must_use]
     pub const fn nanos(&self) -> u64 {
         self.scale.nanos(self.ticks)
     }
 
     /// Returns the time from start to stop, including the read overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// assert_eq!(lap.duration(), Duration::from_micros(57));
+    /// # }
+    /// ```
     #[must_use]
     pub const fn duration(&self) -> Duration {
         Duration::from_nanos(self.nanos())
     }
 
     /// Returns the overhead: the median of a thousand empty laps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// assert_eq!(lap.own_cost(), Duration::from_micros(7));
+    /// # }
+    /// ```
     #[must_use]
     pub const fn own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanos(self.own_cost_ticks))
@@ -212,6 +361,19 @@ impl Lap {
     ///
     /// If the work is short, the processor overlaps it with the reads, so the difference can be off by a few tens of
     /// nanoseconds. To time work that takes less than a microsecond, repeat it within one lap.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// assert_eq!(lap.without_own_cost(), Duration::from_micros(50));
+    /// # }
+    /// ```
     #[must_use]
     pub const fn without_own_cost(&self) -> Duration {
         Duration::from_nanos(self.scale.nanos(self.ticks.saturating_sub(self.own_cost_ticks)))
@@ -219,6 +381,20 @@ impl Lap {
 
     /// Returns the granularity: the shortest non-zero empty lap observed. The value is rounded down to nanoseconds,
     /// but is at least one. For a counter with short ticks, this is the time of a read, not the length of a tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let ((), lap) = Stopwatch::new(&source, Frequency::MEGAHERTZ).time(|| source.advance(50));
+    /// // The reading never changed by less than 7 ticks.
+    /// assert_eq!(lap.granularity(), Duration::from_micros(7));
+    /// # }
+    /// ```
     #[must_use]
     pub fn granularity(&self) -> Duration {
         Duration::from_nanos(self.scale.nanos(self.granularity_ticks).max(1))
@@ -226,6 +402,20 @@ impl Lap {
 
     /// Returns whether the lap is shorter than ten granularity steps. Such a lap is inaccurate; repeat the work several
     /// times within one lap.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Frequency, Stopwatch, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let stopwatch = Stopwatch::new(&source, Frequency::GIGAHERTZ);
+    /// let ((), once) = stopwatch.time(|| source.advance(20));
+    /// let ((), often) = stopwatch.time(|| (0..100).for_each(|_| source.advance(20)));
+    /// assert!(once.is_too_short() && !often.is_too_short());
+    /// # }
+    /// ```
     #[must_use]
     pub const fn is_too_short(&self) -> bool {
         self.ticks < self.granularity_ticks.saturating_mul(FEWEST_GRANULES)

@@ -60,12 +60,35 @@ pub struct Entered {
 
 impl FrozenClock {
     /// Creates a clock that shows the current time, and does not enter it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Clock, Instant, testing::FrozenClock};
+    ///
+    /// let before = Instant::now();
+    /// let clock = FrozenClock::new();
+    /// let shown = clock.now();
+    /// assert!(before <= shown && shown == clock.now());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::starting_at(Instant::now())
     }
 
     /// Creates a clock that shows `instant`, and does not enter it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, testing::FrozenClock};
+    ///
+    /// // A machine that has just started.
+    /// let clock = FrozenClock::starting_at(Instant::EPOCH + Duration::from_secs(1));
+    /// let _entered = clock.enter();
+    /// assert_eq!(Instant::now().to_string(), "1.000000000");
+    /// ```
     #[must_use]
     pub fn starting_at(instant: Instant) -> Self {
         let nanos: &'static AtomicI64 = Box::leak(Box::new(AtomicI64::new(instant.as_nanos())));
@@ -81,6 +104,21 @@ impl FrozenClock {
     }
 
     /// Makes the calling thread read this clock until the guard is dropped. Several threads may enter the same clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, sleep, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let entered = clock.enter();
+    /// let start = Instant::now();
+    /// sleep::for_(Duration::from_secs(3600));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    /// // From here on, the thread reads the system's clock again.
+    /// drop(entered);
+    /// ```
     pub fn enter(&self) -> Entered {
         Entered { before: frozen::enter(Some(self.nanos)), bound_to_its_thread: PhantomData }
     }
@@ -90,6 +128,21 @@ impl FrozenClock {
     /// # Ordering
     ///
     /// A thread that sees the advanced time also sees everything that the calling thread did before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// clock.advance(Duration::from_secs(59));
+    /// assert!(!deadline.has_passed());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(deadline.has_passed());
+    /// ```
     pub fn advance(&self, duration: Duration) {
         let next = |nanos| Some(Instant::from_nanos(nanos).saturating_add(duration).as_nanos());
         // The closure never refuses.
@@ -98,6 +151,16 @@ impl FrozenClock {
     }
 
     /// Sets the clock to `instant`, which may be earlier than the time that the clock shows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Clock, Instant, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// clock.set(Instant::EPOCH);
+    /// assert_eq!(clock.now(), Instant::EPOCH);
+    /// ```
     pub fn set(&self, instant: Instant) {
         self.nanos.store(instant.as_nanos(), Ordering::Release);
         self.wake();

@@ -32,7 +32,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 ///
 /// # Examples
 ///
-/// ```
+/// ```standalone_crate
 /// use std::{thread, time::Duration};
 /// use hpt_core::{Instant, Pacer, sleep, testing::FrozenProcess};
 ///
@@ -71,6 +71,20 @@ impl FrozenProcess {
     /// # Panics
     ///
     /// Panics if no thread can be started.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use std::{thread, time::Duration};
+    /// use hpt_core::{Instant, sleep, testing::FrozenProcess};
+    ///
+    /// let frozen = FrozenProcess::enter();
+    /// let start = Instant::now();
+    /// let sleeper = thread::spawn(|| sleep::for_(Duration::from_secs(3600)));
+    /// sleeper.join().expect("it only sleeps");
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    /// # drop(frozen);
+    /// ```
     pub fn enter() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         frozen::enter_process(Some(Instant::now()));
@@ -82,6 +96,18 @@ impl FrozenProcess {
 
     /// Returns the clock, for [`FrozenClock::advance`], which makes it jump past deadlines, and for code that is generic
     /// over [`Clock`](crate::Clock).
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use std::time::Duration;
+    /// use hpt_core::{Instant, testing::FrozenProcess};
+    ///
+    /// let frozen = FrozenProcess::enter();
+    /// let start = Instant::now();
+    /// frozen.clock().advance(Duration::from_secs(60));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// ```
     #[must_use]
     pub const fn clock(&self) -> FrozenClock {
         FrozenClock::of_process()

@@ -47,6 +47,16 @@ pub struct ManualSource {
 
 impl ManualSource {
     /// Creates a 64-bit constant-rate source that ticks once per nanosecond and starts at zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, TimeSource, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// assert_eq!((source.ticks(), source.ticks()), (0, 0));
+    /// assert_eq!(source.info().nominal.map(|nominal| nominal.frequency), Some(Frequency::GIGAHERTZ));
+    /// ```
     #[must_use]
     pub fn new(name: &'static str) -> Self {
         Self::with_info(
@@ -57,12 +67,32 @@ impl ManualSource {
     }
 
     /// Creates a source that has the properties `info` and starts at zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, TimeSource, Width, testing::ManualSource};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("narrow")).with_width(Width::BITS_32);
+    /// let source = ManualSource::with_info(info);
+    /// source.advance(0x1_0000_0005);
+    /// assert_eq!(source.ticks(), 5);
+    /// ```
     #[must_use]
     pub const fn with_info(info: SourceInfo) -> Self {
         Self { ticks: AtomicU64::new(0), step_per_read: 0, info }
     }
 
     /// Makes the source advance by `ticks` after every read, so that code that waits for the source makes progress.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{TimeSource, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(10);
+    /// assert_eq!([source.ticks(), source.ticks(), source.ticks()], [0, 10, 20]);
+    /// ```
     #[must_use]
     pub const fn with_step(mut self, ticks: u64) -> Self {
         self.step_per_read = ticks;
@@ -70,11 +100,34 @@ impl ManualSource {
     }
 
     /// Advances the reading by `ticks`. The reading wraps at the counter's width.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{TimeSource, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// source.advance(3);
+    /// source.advance(4);
+    /// assert_eq!(source.ticks(), 7);
+    /// ```
     pub fn advance(&self, ticks: u64) {
         self.ticks.fetch_add(ticks, Ordering::Relaxed);
     }
 
     /// Sets the reading to `ticks`, which may be lower than the current reading.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{TimeSource, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// source.advance(100);
+    /// // A counter that was reset.
+    /// source.set(0);
+    /// assert_eq!(source.ticks(), 0);
+    /// ```
     pub fn set(&self, ticks: u64) {
         self.ticks.store(ticks, Ordering::Relaxed);
     }

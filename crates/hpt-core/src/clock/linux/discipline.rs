@@ -28,6 +28,18 @@ pub struct Discipline {
 /// # Errors
 ///
 /// Returns the error from adjtimex(2), for example if a sandbox forbids the call.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::clock;
+///
+/// match clock::discipline() {
+///     Ok(state) if state.synchronized => println!("within {:?} of UTC", state.maximum_error),
+///     Ok(_) => println!("no daemon synchronizes the wall clock"),
+///     Err(refused) => println!("adjtimex: {refused}"),
+/// }
+/// ```
 pub fn discipline() -> io::Result<Discipline> {
     adjtime::read().map(Discipline::of)
 }
@@ -39,12 +51,28 @@ const FAR_OFF_PPM: f64 = 1_000.0;
 impl Discipline {
     /// Returns by how much the kernel's clocks run faster than the counter of the clocksource, in parts per million.
     /// The result does not contain the slewing of an offset.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// if let Ok(state) = hpt_core::clock::discipline() {
+    ///     assert_eq!(state.correction_ppm(), state.tick_ppm + state.frequency_ppm);
+    /// }
+    /// ```
     #[must_use]
     pub fn correction_ppm(&self) -> f64 {
         self.tick_ppm + self.frequency_ppm
     }
 
     /// Describes a rate correction beyond what any working crystal needs; `None` if the correction is smaller.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// if let Some(warning) = hpt_core::clock::discipline().ok().and_then(|state| state.far_off()) {
+    ///     eprintln!("{warning}");
+    /// }
+    /// ```
     #[must_use]
     pub fn far_off(&self) -> Option<String> {
         let (ppm, Self { tick_ppm, frequency_ppm, .. }) = (self.correction_ppm(), self);

@@ -381,6 +381,18 @@ fn decide(patience: Patience) -> usize {
 /// counter, for example when the virtual machine is moved to another host. Returns `None` if the hypervisor provides no
 /// marker or if this user may not read it. Since version 6.13, Linux provides the marker to root in /dev/vmclock0.
 /// Requires the feature `devices`.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::clock;
+///
+/// let before = clock::disruption_marker();
+/// // Work that uses the counter directly.
+/// if clock::disruption_marker() != before {
+///     println!("the virtual machine was moved: calibrate again");
+/// }
+/// ```
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     // The first reading opens the page.
@@ -390,6 +402,15 @@ pub fn disruption_marker() -> Option<u64> {
 
 /// Returns the source in use and the reason why it is in use. Chooses a source if none has been chosen yet. Queries the
 /// kernel again if an earlier query failed, and checks whether the kernel still offers the counter.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::clock;
+///
+/// let source = clock::source();
+/// println!("{}: {}", source.id, source.reason);
+/// ```
 pub fn source() -> ClockSource {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
@@ -408,6 +429,15 @@ pub fn source() -> ClockSource {
 
 /// Returns the current quality of the system's clock. Calls adjtimex(2), which a sandbox may forbid;
 /// [`Instant::now`](crate::Instant::now) never calls it. Calls [`prime`] first, so that the bound is that of the source.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::clock;
+///
+/// let status = clock::status();
+/// println!("{}, within {:?} of the kernel's clock", status.source, status.bound);
+/// ```
 pub fn status() -> Status {
     prime();
     let ClockSource { id: source, reason } = source();
@@ -450,6 +480,16 @@ pub fn status() -> Status {
 
 /// Chooses a source and takes the first points, so that the first [`Instant::now`](crate::Instant::now) is as fast as
 /// later ones. Takes a fraction of a millisecond.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Instant, clock};
+///
+/// // At the start of the program, or before it enters a sandbox.
+/// clock::prime();
+/// assert!(Instant::now() > Instant::EPOCH);
+/// ```
 pub fn prime() {
     if MODE.load(Ordering::Acquire) == UNDECIDED {
         decide(Patience::AsksAtOnce);
@@ -476,6 +516,17 @@ pub fn prime() {
 ///
 /// Returns [`UseSourceError`], for example if the source is not constant-rate or not system-wide, if it ticks too slowly
 /// or wraps too soon, if access to it can be revoked, or if it fails its self-test.
+///
+/// # Examples
+///
+/// ```standalone_crate
+/// use hpt_core::{Host, clock, source};
+///
+/// // Reads the kernel's clock instead of the counter.
+/// clock::use_source(source::open(&Host::live(), "monotonic")?)?;
+/// assert_eq!(clock::source().id.as_str(), "monotonic");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn use_source(opened: Opened) -> Result<(), UseSourceError> {
     let id = opened.as_dyn().info().id.clone();
     // If the name belongs to one of hpt's own sources, open that source.
