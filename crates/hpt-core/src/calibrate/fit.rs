@@ -111,6 +111,18 @@ pub fn fit(pairs: &[Pair], granules: Granules) -> Result<Fit, FitError> {
 
 impl Fit {
     /// Returns the worst-case error of [`frequency`](Self::frequency), in parts per million.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{calibrate::{Granules, fit}, source::Pair};
+    ///
+    /// // A megahertz, read in brackets of 1 µs that are a second apart.
+    /// let pair = |at: u64| Pair { before_ns: at, ticks: at / 1_000, after_ns: at + 1_000 };
+    /// let fitted = fit(&[pair(0), pair(1_000_000_000)], Granules { source_ticks: 1, reference_ns: 1 })?;
+    /// assert!((1.9..2.1).contains(&fitted.bound_ppm()));
+    /// # Ok::<(), hpt_core::calibrate::FitError>(())
+    /// ```
     #[must_use]
     pub fn bound_ppm(&self) -> f64 {
         let FrequencyRange { lowest, highest } = self.limits;

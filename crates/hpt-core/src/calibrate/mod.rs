@@ -41,6 +41,14 @@ pub enum Method {
 
 impl Method {
     /// Returns the name used in tables and in JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::calibrate::Method;
+    ///
+    /// assert_eq!(Method::Bracketed.name(), "bracketed");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,6 +101,18 @@ impl Calibration {
     /// `None` if there are no limits. The error of the reference itself is not included: `monotonic` follows the time
     /// servers of the machine, and `monotonic-raw` the same crystal as most counters, at the rate that the kernel measured
     /// at boot. The bound holds as long as the source and the reference run at a constant rate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, calibrate, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("nanoseconds"));
+    /// let exact = calibrate::stated(&info.clone().with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition));
+    /// let roughly = calibrate::stated(&info.with_nominal(Frequency::GIGAHERTZ, StatedBy::BogoMips));
+    /// assert_eq!(exact.and_then(|calibration| calibration.bound_ppm()), Some(0.0));
+    /// assert_eq!(roughly.and_then(|calibration| calibration.bound_ppm()), None);
+    /// ```
     #[must_use]
     pub fn bound_ppm(&self) -> Option<f64> {
         self.limits.map(|limits| Fit { frequency: self.frequency, limits }.bound_ppm())
@@ -100,12 +120,38 @@ impl Calibration {
 
     /// Returns the frequency error relative to the nominal frequency, in parts per million; `None` if the source has no
     /// nominal frequency.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Host, PosixClock, PosixId, calibrate, source};
+    ///
+    /// let host = Host::live();
+    /// let counter = source::choose(&host)?.source;
+    /// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+    /// let calibration = calibrate::calibrate(&counter, &reference, Duration::from_millis(10))?;
+    /// if let Some(error) = calibration.error_ppm() {
+    ///     println!("{error:+.1} ppm from the frequency that the machine states");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn error_ppm(&self) -> Option<f64> {
         self.nominal.map(|nominal| self.frequency.error_ppm(nominal.frequency))
     }
 
     /// Returns the scale that converts ticks to nanoseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, calibrate, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// let calibration = calibrate::stated(&info).expect("a frequency is stated");
+    /// assert_eq!(calibration.scale().nanos(7), 7_000);
+    /// ```
     #[must_use]
     pub fn scale(&self) -> Scale {
         Scale::of(self.frequency)
@@ -222,6 +268,26 @@ where
 /// [`ControlFlow::Break`]; the limits are then based on the readings taken so far.
 ///
 /// The results are in the order of `sources`. `check` is called between readings, never within a bracket.
+///
+/// # Examples
+///
+/// ```
+/// use std::{ops::ControlFlow, time::Duration};
+/// use hpt_core::{Host, PosixClock, PosixId, TimeSource, calibrate, source};
+///
+/// let host = Host::live();
+/// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+/// let (counter, wall) = (source::choose(&host)?.source, source::open(&host, "realtime")?);
+/// let sources: [&dyn TimeSource; 2] = [&counter, &wall];
+/// let check = || ControlFlow::Continue(());
+/// for result in calibrate::calibrate_together(&sources, &reference, Duration::from_millis(10), check) {
+///     match result {
+///         Ok(calibration) => println!("{calibration}"),
+///         Err(reason) => println!("not calibrated: {reason}"),
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn calibrate_together(
     sources: &[&dyn TimeSource],
     reference: &dyn TimeSource,
@@ -340,6 +406,18 @@ fn fit_lagging(pairs: &[Pair], granules: Granules, (source, reference): (bool, b
 impl Granules {
     /// Returns the granules of a source and of a reference. If the reference has no nominal frequency, each of its ticks
     /// counts as one nanosecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, calibrate::Granules, source};
+    ///
+    /// let host = Host::live();
+    /// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+    /// let granules = Granules::of(&source::choose(&host)?.source, &reference);
+    /// println!("{} ticks, {} ns", granules.source_ticks, granules.reference_ns);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn of(source: &dyn TimeSource, reference: &dyn TimeSource) -> Self {
         let scale = reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));

@@ -9,6 +9,18 @@ use crate::source::{SourceInfo, StatedBy};
 ///
 /// A rate that follows from a definition, such as the rate of a clock that counts nanoseconds, has a bound of zero. A
 /// rate that the hardware or the kernel reports has no bound.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Frequency, SourceId, SourceInfo, calibrate::stated, source::StatedBy};
+///
+/// let info = SourceInfo::new(SourceId::new("fpga"));
+/// assert_eq!(stated(&info), None);
+/// let info = info.with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+/// let calibration = stated(&info).expect("a frequency is stated");
+/// assert_eq!((calibration.frequency, calibration.bound_ppm()), (Frequency::MEGAHERTZ, None));
+/// ```
 #[must_use]
 pub fn stated(info: &SourceInfo) -> Option<Calibration> {
     let nominal = info.nominal?;

@@ -56,6 +56,18 @@ pub enum Opened {
 
 impl Opened {
     /// Returns the source, whether or not it is bound to a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, TimeSource, source};
+    ///
+    /// let opened = source::open(&Host::live(), "monotonic")?;
+    /// let source: &dyn TimeSource = opened.as_dyn();
+    /// let readings: Vec<u64> = (0..100).map(|_| source.ticks()).collect();
+    /// assert!(readings.is_sorted());
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn as_dyn(&self) -> &dyn TimeSource {
         match self {
@@ -115,6 +127,16 @@ impl KernelVerdict {
     }
 
     /// Returns the evidence, or the reason why the verdict is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// for report in source::outline(&Host::live()) {
+    ///     println!("{}: {}, because {}", report.id, report.kernel.name(), report.kernel.evidence());
+    /// }
+    /// ```
     #[must_use]
     pub fn evidence(&self) -> &str {
         match self {
@@ -123,6 +145,14 @@ impl KernelVerdict {
     }
 
     /// Returns the name used in tables and in JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::KernelVerdict;
+    ///
+    /// assert_eq!(KernelVerdict::Trusted("the kernel uses it".to_owned()).name(), "trusted");
+    /// ```
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -359,6 +389,15 @@ impl MissingRight {
 
 impl SourceError {
     /// Returns the fix, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let reason = source::open(&Host::live(), "monotonik").expect_err("there is no such source");
+    /// assert_eq!(reason.remedy().as_deref(), Some("did you mean monotonic?"));
+    /// ```
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
@@ -400,6 +439,15 @@ impl SourceError {
     }
 
     /// Returns a word that identifies the kind of reason. The words are stable across versions.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let reason = source::open(&Host::live(), "monotonik").expect_err("there is no such source");
+    /// assert_eq!(reason.kind(), "unknown");
+    /// ```
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

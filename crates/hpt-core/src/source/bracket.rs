@@ -19,6 +19,15 @@ pub struct Pair {
 
 impl Pair {
     /// Returns the width of the bracket, in nanoseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::Pair;
+    ///
+    /// let pair = Pair { before_ns: 1_000, ticks: 42, after_ns: 1_080 };
+    /// assert_eq!(pair.width_ns(), 80);
+    /// ```
     #[must_use]
     pub const fn width_ns(&self) -> u64 {
         self.after_ns.wrapping_sub(self.before_ns)
@@ -40,6 +49,22 @@ pub struct Reference<'a, R: ?Sized> {
 impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     /// Creates a reference that starts at the current reading of `source`. If `source` has no nominal frequency, its
     /// ticks are taken to be nanoseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{SourceId, SourceInfo, Width, source::Reference, testing::ManualSource};
+    ///
+    /// let narrow = ManualSource::with_info(SourceInfo::new(SourceId::new("narrow")).with_width(Width::BITS_32));
+    /// narrow.set(0xffff_fff0);
+    /// let mut reference = Reference::new(&narrow);
+    /// let before_ns = reference.now_ns();
+    /// // The counter wraps.
+    /// narrow.set(0x10);
+    /// assert_eq!(reference.now_ns() - before_ns, 0x20);
+    /// # }
+    /// ```
     pub fn new(source: &'a R) -> Self {
         let info = source.info();
         let scale = info.nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ));
@@ -49,6 +74,20 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
 
     /// Reads the reference, `source`, and the reference again; each read is ordered after the previous one. The read of
     /// the source needs no fence after it, because the second read of the reference waits for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{source::Reference, testing::ManualSource};
+    ///
+    /// let clock = ManualSource::new("clock").with_step(30);
+    /// let source = ManualSource::new("source");
+    /// source.set(42);
+    /// let pair = Reference::new(&clock).pair(&source);
+    /// assert_eq!((pair.before_ns, pair.ticks, pair.after_ns), (30, 42, 60));
+    /// # }
+    /// ```
     #[inline]
     pub fn pair<S: TimeSource + ?Sized>(&mut self, source: &S) -> Pair {
         let before = self.source.ticks_end();
@@ -59,12 +98,40 @@ impl<'a, R: TimeSource + ?Sized> Reference<'a, R> {
     }
 
     /// Returns the current reading of the reference, in nanoseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{source::Reference, testing::ManualSource};
+    ///
+    /// let clock = ManualSource::new("clock");
+    /// let mut reference = Reference::new(&clock);
+    /// clock.advance(7);
+    /// assert_eq!(reference.now_ns(), 7);
+    /// # }
+    /// ```
     pub fn now_ns(&mut self) -> u64 {
         let now = self.source.ticks_end();
         self.nanos(now)
     }
 
     /// Returns whether the reference has not advanced for at least `pairs` consecutive pairs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{source::Reference, testing::ManualSource};
+    ///
+    /// let (still, source) = (ManualSource::new("still"), ManualSource::new("source"));
+    /// let mut reference = Reference::new(&still);
+    /// for _ in 0..3 {
+    ///     reference.pair(&source);
+    /// }
+    /// assert!(reference.stood_still_for(3) && !reference.stood_still_for(4));
+    /// # }
+    /// ```
     #[must_use]
     pub const fn stood_still_for(&self, pairs: u32) -> bool {
         self.unchanged >= pairs

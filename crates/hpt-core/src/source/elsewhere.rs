@@ -33,11 +33,27 @@ impl PosixId {
     }
 
     /// Returns all clocks of this type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::PosixId;
+    ///
+    /// assert!(PosixId::all().any(|id| id == PosixId::Monotonic));
+    /// ```
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Realtime, Self::Monotonic].into_iter()
     }
 
     /// Returns the name of the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::PosixId;
+    ///
+    /// assert_eq!(PosixId::Monotonic.source_id().as_str(), "monotonic");
+    /// ```
     #[must_use]
     pub const fn source_id(self) -> SourceId {
         SourceId::new(match self {

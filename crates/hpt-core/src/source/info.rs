@@ -13,12 +13,30 @@ pub struct SourceId(Cow<'static, str>);
 
 impl SourceId {
     /// Creates a name known at compile time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{PosixId, SourceId};
+    ///
+    /// const MONOTONIC: SourceId = SourceId::new("monotonic");
+    ///
+    /// assert_eq!(PosixId::Monotonic.source_id(), MONOTONIC);
+    /// ```
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
     /// Returns the name as text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::SourceId;
+    ///
+    /// assert_eq!(SourceId::from(format!("ptp{}", 0)).as_str(), "ptp0");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,6 +77,14 @@ pub enum ReadPath {
 
 impl ReadPath {
     /// Returns the name used in tables and in JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::ReadPath;
+    ///
+    /// assert_eq!(ReadPath::SystemCall.name(), "syscall");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,6 +114,14 @@ pub enum Scope {
 
 impl Scope {
     /// Returns the name used in tables and in JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::Scope;
+    ///
+    /// assert_eq!(Scope::Thread.name(), "thread");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,12 +175,30 @@ pub enum RateKind {
 impl RateKind {
     /// Returns whether the source is never stepped, and its rate is constant apart from slewing. Only such a source can
     /// serve as a clock for intervals.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::RateKind;
+    ///
+    /// assert!(RateKind::Slewed.is_steady());
+    /// assert!(!RateKind::Stepped.is_steady());
+    /// ```
     #[must_use]
     pub const fn is_steady(self) -> bool {
         matches!(self, Self::Constant | Self::Slewed)
     }
 
     /// Returns whether time daemons slew the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::RateKind;
+    ///
+    /// assert!(RateKind::Slewed.is_slewed());
+    /// assert!(!RateKind::Constant.is_slewed());
+    /// ```
     #[must_use]
     pub const fn is_slewed(self) -> bool {
         matches!(self, Self::Slewed | Self::SlewedAndStepped)
@@ -181,6 +233,14 @@ pub enum StatedBy {
 
 impl StatedBy {
     /// Returns the name used in tables and in JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::StatedBy;
+    ///
+    /// assert_eq!(StatedBy::DeviceTree.name(), "device-tree");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -268,6 +328,18 @@ impl SourceInfo {
     /// Returns the longest time in which the counter is certain to wrap at most once, so that a difference between two
     /// readings is valid. Assumes the nominal frequency or, without one, the frequency of the fastest core. Returns
     /// `None` if a wrap takes years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, Width, source::StatedBy};
+    ///
+    /// let wide = SourceInfo::new(SourceId::new("fpga")).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// assert_eq!(wide.longest_difference(), None);
+    /// let narrow = wide.with_width(Width::BITS_32);
+    /// assert_eq!(narrow.longest_difference(), Some(Duration::from_micros(u32::MAX.into())));
+    /// ```
     #[must_use]
     pub fn longest_difference(&self) -> Option<Duration> {
         wraps_soon(self.width, self.nominal.map_or(FASTEST_CORE, |nominal| nominal.frequency))
@@ -276,6 +348,16 @@ impl SourceInfo {
     /// Creates the properties of a source for which only the name is known. Such a source counts time for the whole
     /// system in 64 bits, its rate is [variable](RateKind::Variable), and it has no nominal frequency. It is read from
     /// memory, and access to it cannot be revoked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, Width, source::{RateKind, Scope}};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga"));
+    /// assert_eq!((info.width, info.rate, info.scope), (Width::BITS_64, RateKind::Variable, Scope::System));
+    /// assert_eq!(info.nominal, None);
+    /// ```
     #[must_use]
     pub const fn new(id: SourceId) -> Self {
         Self {
@@ -293,6 +375,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties with this quantity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, source::Quantity};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("core")).with_quantity(Quantity::Cycles);
+    /// assert_eq!(info.quantity, Quantity::Cycles);
+    /// ```
     #[must_use]
     pub const fn with_quantity(mut self, quantity: Quantity) -> Self {
         self.quantity = quantity;
@@ -300,6 +391,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties with this kind of rate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, source::RateKind};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_rate(RateKind::Constant);
+    /// assert!(info.rate.is_steady());
+    /// ```
     #[must_use]
     pub const fn with_rate(mut self, rate: RateKind) -> Self {
         self.rate = rate;
@@ -307,6 +407,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties with this width.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, Width};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_width(Width::BITS_32);
+    /// assert_eq!(info.width.mask(), 0xffff_ffff);
+    /// ```
     #[must_use]
     pub const fn with_width(mut self, width: Width) -> Self {
         self.width = width;
@@ -315,6 +424,15 @@ impl SourceInfo {
 
     /// Returns the same properties with this nominal frequency. A program that implements its own source passes
     /// [`StatedBy::Program`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// assert_eq!(info.resolution_ns(), Some(1_000.0));
+    /// ```
     #[must_use]
     pub const fn with_nominal(mut self, frequency: Frequency, stated_by: StatedBy) -> Self {
         self.nominal = Some(Nominal { frequency, stated_by });
@@ -323,6 +441,18 @@ impl SourceInfo {
 
     /// Returns the same properties with this stated resolution, in nanoseconds. Only a source whose resolution is
     /// coarser than one tick needs it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, source::StatedBy};
+    ///
+    /// // Counts nanoseconds, but advances every 4 ms.
+    /// let info = SourceInfo::new(SourceId::new("coarse"))
+    ///     .with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition)
+    ///     .with_claimed_resolution_ns(4_000_000);
+    /// assert_eq!(info.resolution_ns(), Some(4e6));
+    /// ```
     #[must_use]
     pub const fn with_claimed_resolution_ns(mut self, resolution_ns: u64) -> Self {
         self.claimed_resolution_ns = Some(resolution_ns);
@@ -330,6 +460,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties with this read path.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, source::ReadPath};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_read_path(ReadPath::Mmio);
+    /// assert_eq!(info.read_path.name(), "mmio");
+    /// ```
     #[must_use]
     pub const fn with_read_path(mut self, read_path: ReadPath) -> Self {
         self.read_path = read_path;
@@ -337,6 +476,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties with this scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo, source::Scope};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("core-timer")).with_scope(Scope::Core);
+    /// assert_eq!(info.scope, Scope::Core);
+    /// ```
     #[must_use]
     pub const fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
@@ -344,6 +492,16 @@ impl SourceInfo {
     }
 
     /// Returns the same properties, and states whether the source counts while the machine is suspended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("always-on"));
+    /// assert_eq!(info.counts_in_suspend, None);
+    /// assert_eq!(info.with_counts_in_suspend(true).counts_in_suspend, Some(true));
+    /// ```
     #[must_use]
     pub const fn with_counts_in_suspend(mut self, counts_in_suspend: bool) -> Self {
         self.counts_in_suspend = Some(counts_in_suspend);
@@ -351,6 +509,15 @@ impl SourceInfo {
     }
 
     /// Returns the same properties, and states whether access to the source can be revoked while it is open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{SourceId, SourceInfo};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("hot-plugged")).with_revocable(true);
+    /// assert!(info.revocable);
+    /// ```
     #[must_use]
     pub const fn with_revocable(mut self, revocable: bool) -> Self {
         self.revocable = revocable;
@@ -358,6 +525,16 @@ impl SourceInfo {
     }
 
     /// Returns the resolution in nanoseconds: the value stated by the system, otherwise one nominal tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga"));
+    /// assert_eq!(info.resolution_ns(), None);
+    /// assert_eq!(info.with_nominal(Frequency::GIGAHERTZ, StatedBy::Program).resolution_ns(), Some(1.0));
+    /// ```
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for statistics and printing")]
     pub fn resolution_ns(&self) -> Option<f64> {
@@ -376,6 +553,16 @@ impl SourceInfo {
 
     /// Returns whether the stated resolution is more than one tick of the nominal frequency. Such a source advances
     /// with the kernel's timer tick: if that tick is late, the source lags by the same amount.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("ns")).with_nominal(Frequency::GIGAHERTZ, StatedBy::Definition);
+    /// assert!(!info.is_moved_by_the_tick());
+    /// assert!(info.with_claimed_resolution_ns(4_000_000).is_moved_by_the_tick());
+    /// ```
     #[must_use]
     pub fn is_moved_by_the_tick(&self) -> bool {
         self.claimed_resolution_ticks() > 1
@@ -388,6 +575,15 @@ impl SourceInfo {
     }
 
     /// Returns the scale for the nominal frequency; `None` without a nominal frequency.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Frequency, SourceId, SourceInfo, source::StatedBy};
+    ///
+    /// let info = SourceInfo::new(SourceId::new("fpga")).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// assert_eq!(info.nominal_scale().map(|scale| scale.nanos(7)), Some(7_000));
+    /// ```
     #[must_use]
     pub fn nominal_scale(&self) -> Option<Scale> {
         self.nominal.map(|nominal| Scale::of(nominal.frequency))

@@ -41,6 +41,17 @@ use hpt_sys::host::Host;
 ///
 /// On a live system, the backends open their sources and may time a few reads. For a system snapshot, the reports are
 /// based only on its files and facts.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, source};
+///
+/// let reports = source::probe(&Host::live());
+/// let readable = reports.iter().filter(|report| report.availability.is_ok());
+/// println!("{} of {} sources can be read here", readable.count(), reports.len());
+/// assert!(reports.iter().any(|report| report.id.as_str() == "monotonic"));
+/// ```
 #[must_use]
 pub fn probe(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.probe(host)).collect()
@@ -48,6 +59,18 @@ pub fn probe(host: &Host) -> Vec<ProbeReport> {
 
 /// Probes the sources that could serve as a clock. Other sources, for example cycle counters, may be described without
 /// being opened; their availability is then not checked.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, source};
+///
+/// for report in source::outline(&Host::live()) {
+///     if let Ok(info) = &report.availability {
+///         println!("{}: {:?}, {}", report.id, info.rate, report.kernel.name());
+///     }
+/// }
+/// ```
 #[must_use]
 pub fn outline(host: &Host) -> Vec<ProbeReport> {
     BACKENDS.iter().flat_map(|backend| backend.outline(host)).collect()
@@ -59,6 +82,20 @@ pub fn outline(host: &Host) -> Vec<ProbeReport> {
 ///
 /// Returns [`SourceError::Unknown`] with similar names if no source has this name. Otherwise returns the reason why the
 /// source is not available on this machine.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, TimeSource, source};
+///
+/// let host = Host::live();
+/// let monotonic = source::open(&host, "monotonic")?;
+/// assert!(monotonic.ticks() <= monotonic.ticks());
+/// if let Err(reason) = source::open(&host, "monotonik") {
+///     assert_eq!(reason.to_string(), "unknown source \"monotonik\"");
+/// }
+/// # Ok::<(), hpt_core::SourceError>(())
+/// ```
 pub fn open(host: &Host, name: &str) -> Result<Opened, SourceError> {
     let id = SourceId::from(name.to_owned());
     match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
@@ -69,12 +106,29 @@ pub fn open(host: &Host, name: &str) -> Result<Opened, SourceError> {
 
 /// Returns the names of all sources on this host, in the order of the list: the result of [`names`], and further names
 /// if the host has several devices of a kind.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, source};
+///
+/// let names = source::names_on(&Host::live());
+/// assert!(source::names().iter().all(|name| names.contains(name)));
+/// ```
 #[must_use]
 pub fn names_on(host: &Host) -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids_on(host)).collect()
 }
 
 /// Returns the names of the sources that are listed on every machine, in the order of the list.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::source;
+///
+/// assert!(source::names().iter().any(|name| name.as_str() == "monotonic"));
+/// ```
 #[must_use]
 pub fn names() -> Vec<SourceId> {
     BACKENDS.iter().flat_map(|backend| backend.ids()).collect()

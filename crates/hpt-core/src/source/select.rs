@@ -117,6 +117,20 @@ pub struct Selection {
 
 impl Selection {
     /// Returns the chosen source; `None` if none is suitable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let selection = source::choose(&Host::live())?.selection;
+    /// match selection.chosen() {
+    ///     Some(id) => println!("{id} is the fastest suitable source"),
+    ///     None => println!("no source is suitable"),
+    /// }
+    /// assert_eq!(source::select([]).chosen(), None);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn chosen(&self) -> Option<&SourceId> {
         self.chosen_verdict().map(|verdict| &verdict.id)
@@ -127,12 +141,30 @@ impl Selection {
     }
 
     /// Returns the verdict on every source, in the order of the list.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let selection = source::choose(&Host::live())?.selection;
+    /// for verdict in selection.verdicts() {
+    ///     println!("{}: {}", verdict.id, verdict.fitness);
+    /// }
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn verdicts(&self) -> &[SourceVerdict] {
         &self.verdicts
     }
 
     /// Returns the reason for the choice, in one sentence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(hpt_core::source::select([]).reason(), "no source is suitable");
+    /// ```
     #[must_use]
     pub fn reason(&self) -> String {
         match self.chosen_verdict() {
@@ -146,6 +178,21 @@ impl Selection {
 
 impl Candidate {
     /// Opens and tests the source, unless its kind rules it out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, source::{self, Candidate}};
+    ///
+    /// let host = Host::live();
+    /// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+    /// for report in source::outline(&host) {
+    ///     if let Some(Ok(test)) = Candidate::examine(&host, report, &reference).self_test {
+    ///         println!("{test:?}");
+    ///     }
+    /// }
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     pub fn examine<R: TimeSource + ?Sized>(host: &Host, report: ProbeReport, reference: &R) -> Self {
         if ruled_out(&report).is_some() {
             return Self { report, self_test: None };
@@ -159,6 +206,20 @@ impl Candidate {
 
 /// Chooses the fastest of the `candidates` that are constant-rate, system-wide, not revocable, fine enough and trusted
 /// by the kernel, and that passed the self-test.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, PosixClock, PosixId, source::{self, Candidate}};
+///
+/// let host = Host::live();
+/// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+/// // All sources but one take part.
+/// let reports = source::outline(&host).into_iter().filter(|report| report.id.as_str() != "tsc");
+/// let selection = source::select(reports.map(|report| Candidate::examine(&host, report, &reference)));
+/// println!("{}", selection.reason());
+/// # Ok::<(), hpt_core::SourceError>(())
+/// ```
 #[must_use]
 pub fn select(candidates: impl IntoIterator<Item = Candidate>) -> Selection {
     let mut verdicts: Vec<SourceVerdict> = candidates
@@ -229,12 +290,33 @@ pub struct Chosen {
 
 impl Chosen {
     /// Returns the ID of the open source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let host = Host::live();
+    /// let chosen = source::choose(&host)?;
+    /// assert!(source::names_on(&host).contains(chosen.id()));
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> &SourceId {
         &self.source.as_dyn().info().id
     }
 
     /// Returns the reason for the choice, in one sentence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, source};
+    ///
+    /// let chosen = source::choose(&Host::live())?;
+    /// println!("{}", chosen.reason());
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub fn reason(&self) -> String {
         self.selection.reason()

@@ -118,6 +118,20 @@ impl std::error::Error for SelfTestError {}
 
 impl SelfTestError {
     /// Returns the fix, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{Host, PosixClock, PosixId, source, testing::ManualSource};
+    ///
+    /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+    /// if let Err(failure) = source::self_test(&ManualSource::new("still"), &clock) {
+    ///     println!("{failure}; {}", failure.remedy().unwrap_or("no fix is known"));
+    /// }
+    /// # }
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     #[must_use]
     pub const fn remedy(&self) -> Option<&'static str> {
         match self {
@@ -145,6 +159,19 @@ impl SelfTestError {
 ///
 /// Returns [`SelfTestError`] if the source does not advance, runs backwards or has the wrong rate, or if the
 /// reference does not advance.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "testing")] {
+/// use hpt_core::{Host, PosixClock, PosixId, source::{self, SelfTestError}, testing::ManualSource};
+///
+/// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+/// let still = source::self_test(&ManualSource::new("still"), &clock);
+/// assert!(matches!(still, Err(SelfTestError::StandsStill { at_ticks: 0, .. })));
+/// # }
+/// # Ok::<(), hpt_core::SourceError>(())
+/// ```
 pub fn self_test<S, R>(source: &S, reference: &R) -> Result<SelfTest, SelfTestError>
 where
     S: TimeSource + ?Sized,

@@ -56,6 +56,17 @@ pub trait TimeSource: Debug {
     /// # Ordering
     ///
     /// The read is not ordered: the processor may execute the read earlier or later than its place in the program.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, TimeSource};
+    ///
+    /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+    /// let start = clock.ticks();
+    /// assert!(clock.ticks() >= start);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     fn ticks(&self) -> u64;
 
     /// Returns a reading for the start of a measured piece of work.
@@ -63,6 +74,20 @@ pub trait TimeSource: Debug {
     /// # Ordering
     ///
     /// The read happens after all preceding instructions have completed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::{Host, TimeSource, source};
+    ///
+    /// let counter = source::choose(&Host::live())?.source;
+    /// let start = counter.ticks_start();
+    /// let sum: u64 = (0..1000).map(black_box).sum();
+    /// let end = counter.ticks_end();
+    /// println!("{sum} took {} ticks", counter.info().width.difference(start, end));
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     fn ticks_start(&self) -> u64 {
         self.ticks()
     }
@@ -72,15 +97,50 @@ pub trait TimeSource: Debug {
     /// # Ordering
     ///
     /// The read happens after the work has completed, and before any following instruction begins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, TimeSource};
+    ///
+    /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+    /// let start = clock.ticks_start();
+    /// // The work.
+    /// assert!(clock.ticks_end() >= start);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     fn ticks_end(&self) -> u64 {
         self.ticks()
     }
 
     /// Returns the properties of this source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, TimeSource};
+    ///
+    /// let clock = PosixClock::open(&Host::live(), PosixId::Monotonic)?;
+    /// assert_eq!(clock.info().id.as_str(), "monotonic");
+    /// assert_eq!(clock.info().width.bits(), 64);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     fn info(&self) -> &SourceInfo;
 
     /// Reads `reads` times back to back and returns the last reading. Benchmarks call this method so that, even with
     /// `dyn`, they time the reads and not the dynamic dispatch. Returns 0 if `reads` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{TimeSource, testing::ManualSource};
+    ///
+    /// let source = ManualSource::new("by hand").with_step(10);
+    /// // The readings are 0, 10 and 20.
+    /// assert_eq!(source.ticks_repeated(3), 20);
+    /// # }
+    /// ```
     fn ticks_repeated(&self, reads: u32) -> u64 {
         let mut last = 0;
         for _ in 0..reads {

@@ -131,6 +131,26 @@ impl<S: TimeSource> Widened<S> {
     ///
     /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon,
     /// or if the system clock cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use hpt_core::{
+    ///     Frequency, Host, SourceId, SourceInfo, TimeSource, Widened, Width,
+    ///     source::{RateKind, StatedBy},
+    ///     testing::ManualSource,
+    /// };
+    ///
+    /// let info = SourceInfo::new(SourceId::new("timer"))
+    ///     .with_width(Width::BITS_32)
+    ///     .with_rate(RateKind::Constant)
+    ///     .with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// let wide = Widened::new(ManualSource::with_info(info), &Host::live())?;
+    /// assert_eq!((wide.info().id.as_str(), wide.info().width), ("timer-widened", Width::BITS_64));
+    /// # }
+    /// # Ok::<(), hpt_core::source::WidenError>(())
+    /// ```
     pub fn new(source: S, host: &Host) -> Result<Self, WidenError> {
         let half_ns = half_a_wrap_ns(source.info())?;
         let is_slow = half_ns >= nanos(COARSE_FROM);
@@ -147,6 +167,27 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     /// # Errors
     ///
     /// Returns [`WidenError`] if the counter is not constant-rate, has no suitable nominal frequency or wraps too soon.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// # use hpt_core::{Frequency, SourceId, SourceInfo, source::{RateKind, StatedBy}};
+    /// use hpt_core::{TimeSource, Widened, Width, testing::ManualSource};
+    ///
+    /// # let info = SourceInfo::new(SourceId::new("timer")).with_width(Width::BITS_32)
+    /// #     .with_rate(RateKind::Constant).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// // `info` describes a 32-bit counter of microseconds, and `clock` counts nanoseconds.
+    /// let (timer, clock) = (ManualSource::with_info(info), ManualSource::new("clock"));
+    /// let wide = Widened::by(&timer, &clock)?;
+    /// for _ in 0..3 {
+    ///     timer.advance(2_000_000_000);
+    ///     clock.advance(2_000_000_000_000);
+    /// }
+    /// assert_eq!((timer.ticks(), wide.ticks()), (6_000_000_000 % (1 << 32), 6_000_000_000));
+    /// # }
+    /// # Ok::<(), hpt_core::source::WidenError>(())
+    /// ```
     pub fn by(source: S, reference: R) -> Result<Self, WidenError> {
         let narrow = source.info().width;
         let half_ns = half_a_wrap_ns(source.info())?;
@@ -182,11 +223,49 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     }
 
     /// Returns how often the number of wraps was estimated because too much time had passed since the last reading.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// # use hpt_core::{Frequency, SourceId, SourceInfo, Width, source::{RateKind, StatedBy}};
+    /// use std::time::Duration;
+    /// use hpt_core::{TimeSource, Widened, testing::ManualSource};
+    ///
+    /// # let info = SourceInfo::new(SourceId::new("timer")).with_width(Width::BITS_32)
+    /// #     .with_rate(RateKind::Constant).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// // `info` describes a 32-bit counter of microseconds, and `clock` counts nanoseconds.
+    /// let (timer, clock) = (ManualSource::with_info(info), ManualSource::new("clock"));
+    /// let wide = Widened::by(&timer, &clock)?;
+    /// let year = Duration::from_secs(365 * 24 * 3600);
+    /// timer.advance(year.as_micros() as u64);
+    /// clock.advance(year.as_nanos() as u64);
+    /// assert_eq!((wide.ticks(), wide.guesses()), (year.as_micros() as u64, 1));
+    /// # }
+    /// # Ok::<(), hpt_core::source::WidenError>(())
+    /// ```
     pub fn guesses(&self) -> u64 {
         self.guesses.load(Ordering::Relaxed)
     }
 
     /// Returns the time after a reading within which the next reading is certain to count the wraps correctly.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// # use hpt_core::{Frequency, SourceId, SourceInfo, Width, source::{RateKind, StatedBy}};
+    /// use std::time::Duration;
+    /// use hpt_core::{Widened, testing::ManualSource};
+    ///
+    /// # let info = SourceInfo::new(SourceId::new("timer")).with_width(Width::BITS_32)
+    /// #     .with_rate(RateKind::Constant).with_nominal(Frequency::MEGAHERTZ, StatedBy::Program);
+    /// // `info` describes a 32-bit counter of microseconds, which wraps every 72 minutes.
+    /// let wide = Widened::by(ManualSource::with_info(info), ManualSource::new("clock"))?;
+    /// assert!(wide.horizon() > Duration::from_secs(72 * 60 * 100));
+    /// # }
+    /// # Ok::<(), hpt_core::source::WidenError>(())
+    /// ```
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }

@@ -119,6 +119,17 @@ impl ArmCycles {
     }
 
     /// Returns the CPU whose cycles are counted. The thread is pinned to this CPU.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{ArmCycles, Host};
+    ///
+    /// match ArmCycles::open(&Host::live()) {
+    ///     Ok(cycles) => println!("counts the cycles of CPU {}", cycles.cpu()),
+    ///     Err(reason) => println!("no cycles: {reason}"),
+    /// }
+    /// ```
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.stays.cpu()

@@ -39,6 +39,20 @@ pub(super) fn counted<S: TimeSource + ?Sized>(source: &S) -> Result<Frequency, S
 /// Returns the current rate of a cycle counter while its core executes user-mode code without pause. This rate is the
 /// frequency of the busy core. Returns `None` if the source did not advance, or if `CLOCK_MONOTONIC_RAW` cannot be
 /// read. The call takes a few milliseconds.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::{Host, PerfCycles, source};
+///
+/// match PerfCycles::open(&Host::live()) {
+///     Ok(cycles) => match source::busy_rate(&cycles) {
+///         Some(rate) => println!("the core runs at {rate:.0}"),
+///         None => println!("the counter does not advance"),
+///     },
+///     Err(reason) => println!("no cycles: {reason}"),
+/// }
+/// ```
 pub fn busy_rate<S: TimeSource + ?Sized>(source: &S) -> Option<Frequency> {
     let clock = PosixClock::open(&Host::live(), PosixId::REFERENCE).ok()?;
     let mut steps = FIRST_STEPS;

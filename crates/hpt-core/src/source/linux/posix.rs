@@ -69,11 +69,27 @@ impl PosixId {
     }
 
     /// Returns all clocks of this type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::PosixId;
+    ///
+    /// assert!(PosixId::all().any(|id| id == PosixId::MonotonicRaw));
+    /// ```
     pub fn all() -> impl Iterator<Item = Self> {
         ORDER.into_iter().flatten()
     }
 
     /// Returns the name of the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::PosixId;
+    ///
+    /// assert_eq!(PosixId::MonotonicRaw.source_id().as_str(), "monotonic-raw");
+    /// ```
     #[must_use]
     pub const fn source_id(self) -> SourceId {
         SourceId::new(match self {
@@ -230,6 +246,17 @@ impl PosixClock {
     /// # Errors
     ///
     /// Returns [`SourceError`] in the same cases as [`open`](Self::open).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PosixClock, PosixId, TimeSource, source::ReadPath};
+    ///
+    /// let clock = PosixClock::open_by_system_call(&Host::live(), PosixId::Monotonic)?;
+    /// assert_eq!(clock.info().read_path, ReadPath::SystemCall);
+    /// assert!(clock.ticks() <= clock.ticks());
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     pub fn open_by_system_call(host: &Host, id: PosixId) -> Result<Self, SourceError> {
         if !host.is_live() {
             return Err(SourceError::Captured);
@@ -271,6 +298,19 @@ impl ThreadCpuClock {
     /// # Errors
     ///
     /// Returns [`SourceError`] if a sandbox refuses the call, or if `host` is a system snapshot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// use hpt_core::{Host, TimeSource, source::ThreadCpuClock};
+    ///
+    /// let clock = ThreadCpuClock::open(&Host::live())?;
+    /// let start = clock.ticks();
+    /// let sum: u64 = (0..1000).map(black_box).sum();
+    /// println!("{sum} took {} ns of CPU time", clock.ticks() - start);
+    /// # Ok::<(), hpt_core::SourceError>(())
+    /// ```
     pub fn open(host: &Host) -> Result<Self, SourceError> {
         if !host.is_live() {
             return Err(SourceError::Captured);

@@ -199,6 +199,18 @@ fn evidence(host: &Host) -> Vec<String> {
 /// # Errors
 ///
 /// Returns the kernel's error if prctl fails.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::source;
+///
+/// match source::permit_counter() {
+///     Ok(true) => println!("reading the counter was forbidden"),
+///     Ok(false) => {}
+///     Err(refused) => eprintln!("prctl: {refused}"),
+/// }
+/// ```
 pub fn permit_counter() -> io::Result<bool> {
     let forbidden = process::tsc_permission() == process::TscPermission::Forbidden;
     if forbidden {

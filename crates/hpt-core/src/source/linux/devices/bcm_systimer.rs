@@ -163,6 +163,17 @@ impl BcmSystimerLow {
     /// # Errors
     ///
     /// Returns [`SourceError`] in the same cases as [`BcmSystimer::open`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{BcmSystimerLow, Host, TimeSource};
+    ///
+    /// match BcmSystimerLow::open(&Host::live()) {
+    ///     Ok(timer) => println!("{} µs, modulo 2^32", timer.ticks()),
+    ///     Err(reason) => println!("no System Timer: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
     pub fn open(host: &Host) -> Result<Self, SourceError> {
         let (counter, _) = open(host, LOW_ID)?;
         tested(Self(counter))

@@ -197,6 +197,17 @@ impl HpetLow {
     /// # Errors
     ///
     /// Returns [`SourceError`] in the same cases as [`Hpet::open`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, HpetLow, TimeSource};
+    ///
+    /// match HpetLow::open(&Host::live()) {
+    ///     Ok(hpet) => println!("{} bits, now at {}", hpet.info().width, hpet.ticks()),
+    ///     Err(reason) => println!("no HPET: {reason}; {}", reason.remedy().unwrap_or_default()),
+    /// }
+    /// ```
     pub fn open(host: &Host) -> Result<Self, SourceError> {
         tested(Self(open(host, LOW_ID)?))
     }

@@ -61,6 +61,14 @@ pub enum PtpOffsetMethod {
 
 impl PtpOffsetMethod {
     /// Returns the kernel's name for this method.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::source::PtpOffsetMethod;
+    ///
+    /// assert_eq!(PtpOffsetMethod::Precise.name(), "PTP_SYS_OFFSET_PRECISE");
+    /// ```
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -115,6 +123,19 @@ impl PtpClock {
     /// # Errors
     ///
     /// Returns the kernel's error, or [`io::ErrorKind::InvalidData`] if the readings are out of order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PtpClock};
+    ///
+    /// if let Ok(clock) = PtpClock::open(&Host::live(), 0) {
+    ///     match clock.offset() {
+    ///         Ok(offset) => println!("{} ns from CLOCK_REALTIME, by {}", offset.offset_ns, offset.method.name()),
+    ///         Err(error) => println!("no offset: {error}"),
+    ///     }
+    /// }
+    /// ```
     pub fn offset(&self) -> io::Result<PtpOffset> {
         let precise = self.device.at_one_moment().ok();
         conclude(precise, self.device.beside_system())

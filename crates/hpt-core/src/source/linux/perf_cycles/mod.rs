@@ -104,6 +104,17 @@ impl PerfCycles {
     /// # Errors
     ///
     /// Returns [`SourceError`] in the same cases as [`open`](Self::open).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PerfCycles, TimeSource, source::ReadPath};
+    ///
+    /// match PerfCycles::open_by_system_call(&Host::live()) {
+    ///     Ok(cycles) => assert_eq!(cycles.info().read_path, ReadPath::SystemCall),
+    ///     Err(reason) => println!("no cycles: {reason}"),
+    /// }
+    /// ```
     pub fn open_by_system_call(host: &Host) -> Result<Self, SourceError> {
         Self::opened(host, false)?.examined()
     }
@@ -139,6 +150,18 @@ impl PerfCycles {
 
     /// Returns whether cycles spent in the kernel are counted too. This is the case if the processor's counters cannot
     /// count user mode separately.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, PerfCycles};
+    ///
+    /// match PerfCycles::open(&Host::live()) {
+    ///     Ok(cycles) if cycles.counts_kernel() => println!("cycles in user mode and in the kernel"),
+    ///     Ok(_) => println!("cycles in user mode"),
+    ///     Err(reason) => println!("no cycles: {reason}"),
+    /// }
+    /// ```
     #[must_use]
     pub const fn counts_kernel(&self) -> bool {
         self.counts_kernel
