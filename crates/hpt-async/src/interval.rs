@@ -57,6 +57,23 @@ pub struct Interval {
 impl Interval {
     /// Creates an interval with the period `period`, or one nanosecond if `period` is zero. The first deadline is one
     /// period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    ///
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, Duration::from_millis(1));
+    /// for _ in 0..3 {
+    ///     println!("{:?} late", interval.tick().await.late);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn new(sleeper: AsyncSleeper, period: Duration) -> Self {
         let period = period.max(Duration::from_nanos(1));
@@ -66,6 +83,24 @@ impl Interval {
     }
 
     /// Sets the first deadline to `first`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    /// use hpt_core::{Instant, pace::Overrun};
+    ///
+    /// let (start, period) = (Instant::now(), Duration::from_millis(1));
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, period).with_start(start).with_overrun(Overrun::CatchUp);
+    /// assert_eq!(interval.tick().await.deadline, start);
+    /// assert_eq!(interval.tick().await.deadline, start + period);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_start(mut self, first: Instant) -> Self {
         self.cancel();
@@ -74,6 +109,27 @@ impl Interval {
     }
 
     /// Sets the handling of missed periods.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    /// use hpt_core::{pace::Overrun, testing::FrozenClock};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, Duration::from_millis(1)).with_overrun(Overrun::Skip);
+    /// // Work that takes three periods and a half.
+    /// clock.advance(Duration::from_micros(3_500));
+    /// let tick = interval.tick().await;
+    /// assert_eq!((tick.late, tick.skipped), (Duration::from_micros(500), 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn with_overrun(mut self, overrun: Overrun) -> Self {
         self.overrun = overrun;
@@ -81,12 +137,44 @@ impl Interval {
     }
 
     /// Returns the period.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    ///
+    /// let interval = Interval::new(AsyncSleeper::timers(&Timers::new()?), Duration::ZERO);
+    /// assert_eq!(interval.period(), Duration::from_nanos(1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub const fn period(&self) -> Duration {
         self.period
     }
 
     /// Begins a new grid: the next deadline is one period from now. Skipped periods are not counted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    /// use hpt_core::testing::FrozenClock;
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let mut interval = Interval::new(AsyncSleeper::timers(&Timers::new()?), Duration::from_secs(1));
+    /// // The task has had nothing to do for a while.
+    /// clock.advance(Duration::from_millis(10_500));
+    /// interval.reset();
+    /// let tick = interval.tick().await;
+    /// assert_eq!((tick.late, tick.skipped), (Duration::ZERO, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reset(&mut self) {
         self.cancel();
         self.next = Instant::now().saturating_add(self.period);
@@ -94,6 +182,25 @@ impl Interval {
     }
 
     /// Returns the counts of ticks, overruns and skipped periods so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    ///
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, Duration::from_millis(1));
+    /// interval.tick().await;
+    /// interval.tick().await;
+    /// let counts = interval.counts();
+    /// println!("{} of {} periods were late", counts.overruns, counts.ticks);
+    /// assert_eq!(counts.ticks, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts
@@ -102,6 +209,23 @@ impl Interval {
     /// Waits until the next period starts. Returns its deadline, how late it started, and how many periods were skipped.
     ///
     /// If the future is dropped, the timer is disarmed, and the next call waits for the same period.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    ///
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, Duration::from_millis(1));
+    /// let tick = interval.tick().await;
+    /// println!("due at {}, {:?} late, {} periods skipped", tick.deadline, tick.late, tick.skipped);
+    /// assert!(tick.deadline.has_passed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn tick(&mut self) -> Woken {
         let tick = Tick(self);
         poll_fn(|context| tick.0.poll_tick(context)).await
@@ -109,6 +233,22 @@ impl Interval {
 
     /// Polls for the start of the next period, as [`tick`](Self::tick) does, for futures and streams of your own. A
     /// pending poll leaves the timer armed, and the next poll continues the same wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::{future::poll_fn, time::Duration};
+    /// use hpt_async::{AsyncSleeper, Interval, Timers};
+    ///
+    /// let sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let mut interval = Interval::new(sleeper, Duration::from_millis(1));
+    /// let tick = poll_fn(|context| interval.poll_tick(context)).await;
+    /// assert!(tick.deadline.has_passed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let wait = match &mut self.waiting {
             Some(wait) => wait,

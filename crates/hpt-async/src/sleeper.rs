@@ -73,6 +73,20 @@ impl AsyncSleeper {
     /// # Panics
     ///
     /// Panics outside a tokio runtime, and in a runtime without I/O (`enable_io`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::AsyncSleeper;
+    ///
+    /// let mut sleeper = AsyncSleeper::tokio()?;
+    /// println!("{:?} late", sleeper.sleep(Duration::from_millis(1)).await);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio() -> std::io::Result<Self> {
         Ok(Self::new(Box::new(crate::alarm::TokioAlarm::new()?)))
@@ -83,12 +97,41 @@ impl AsyncSleeper {
     /// # Errors
     ///
     /// Fails if the kernel refuses a timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_async::AsyncSleeper;
+    ///
+    /// let mut sleeper = AsyncSleeper::async_io()?;
+    /// let late = async_io::block_on(sleeper.sleep(Duration::from_millis(1)));
+    /// println!("{late:?} late");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(feature = "async-io")]
     pub fn async_io() -> std::io::Result<Self> {
         Ok(Self::new(Box::new(crate::alarm::AsyncIoAlarm::new()?)))
     }
 
     /// Creates a sleeper with a deadline of `timers`. Ten thousand such sleepers need one timer of the kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Timers};
+    ///
+    /// // One timer of the kernel for both.
+    /// let timers = Timers::new()?;
+    /// let (mut first, mut second) = (AsyncSleeper::timers(&timers), AsyncSleeper::timers(&timers));
+    /// println!("{:?} late", first.sleep(Duration::from_millis(1)).await);
+    /// println!("{:?} late", second.sleep(Duration::from_millis(1)).await);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn timers(timers: &Timers) -> Self {
         Self::new(Box::new(TimersAlarm::new(timers.clone())))
@@ -99,6 +142,21 @@ impl AsyncSleeper {
     }
 
     /// Sets what happens in the last microseconds before a deadline. Discards what was learned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Finish, Timers};
+    ///
+    /// // Takes the least CPU time.
+    /// let mut sleeper = AsyncSleeper::timers(&Timers::new()?).with_finish(Finish::Kernel);
+    /// println!("{:?} late", sleeper.sleep(Duration::from_millis(1)).await);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_finish(mut self, finish: Finish) -> Self {
         self.margin = Margin::new(finish);
@@ -106,11 +164,45 @@ impl AsyncSleeper {
     }
 
     /// Sleeps until `deadline`. Returns the overshoot: the time from the deadline until the sleep ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Timers};
+    /// use hpt_core::Instant;
+    ///
+    /// let mut sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// let late = sleeper.sleep_until(deadline).await;
+    /// assert!(Instant::now() >= deadline + late);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sleep_until(&mut self, deadline: Instant) -> PreciseSleep<'_> {
         PreciseSleep { sleeper: self, wait: Wait::new(deadline) }
     }
 
     /// Sleeps until `duration` from now, the time of this call. Returns the overshoot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Timers};
+    /// use hpt_core::Instant;
+    ///
+    /// let mut sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let start = Instant::now();
+    /// sleeper.sleep(Duration::from_millis(1)).await;
+    /// assert!(start.elapsed() >= Duration::from_millis(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sleep(&mut self, duration: Duration) -> PreciseSleep<'_> {
         self.sleep_until(Instant::now().saturating_add(duration))
     }
@@ -147,6 +239,24 @@ enum Stage {
 
 impl PreciseSleep<'_> {
     /// Returns the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::{AsyncSleeper, Timers};
+    /// use hpt_core::Instant;
+    ///
+    /// let mut sleeper = AsyncSleeper::timers(&Timers::new()?);
+    /// let before = Instant::now();
+    /// let sleep = sleeper.sleep(Duration::from_millis(1));
+    /// assert!(sleep.deadline() >= before + Duration::from_millis(1));
+    /// sleep.await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn deadline(&self) -> Instant {
         self.wait.deadline

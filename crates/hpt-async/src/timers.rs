@@ -119,6 +119,20 @@ impl Timers {
     /// # Errors
     ///
     /// Fails if the kernel refuses a timer or a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// timers.call_at(Instant::now() + Duration::from_millis(1), move || sender.send("due").expect("it is open"));
+    /// assert_eq!(receiver.recv(), Ok("due"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new() -> io::Result<Self> {
         Self::with_finish(Finish::Kernel)
     }
@@ -129,6 +143,21 @@ impl Timers {
     /// # Errors
     ///
     /// Fails if the kernel refuses a timer or a thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    /// use hpt_async::{Finish, Timers};
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::with_finish(Finish::Spin)?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// timers.call_at(deadline, move || sender.send(deadline.elapsed()).expect("it is open"));
+    /// println!("{:?} late", receiver.recv().expect("it was sent"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn with_finish(finish: Finish) -> io::Result<Self> {
         let queue = Queue {
             pending: BTreeMap::new(),
@@ -152,6 +181,24 @@ impl Timers {
     /// # Panics
     ///
     /// Panics in a child that was created by `fork` after these timers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let (timers, start) = (Timers::new()?, Instant::now());
+    /// let (sender, receiver) = mpsc::channel();
+    /// for ms in [3, 1, 2] {
+    ///     let sender = sender.clone();
+    ///     timers.call_at(start + Duration::from_millis(ms), move || sender.send(ms).expect("it is open"));
+    /// }
+    /// drop(sender);
+    /// assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn call_at(&self, deadline: Instant, callback: impl FnOnce() + Send + 'static) -> Call {
         let shared = self.0.shared.of_this_process().expect(IN_CHILD);
         let key = locked(&shared.queue).add(&shared.timer, deadline, Action::Call(Box::new(callback)));
@@ -166,16 +213,65 @@ impl Timers {
     /// # Panics
     ///
     /// The future panics in a child that was created by `fork` after these timers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// timers.sleep_until(deadline).await;
+    /// assert!(deadline.has_passed());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep { timers: self.clone(), deadline, key: None, frozen: None }
     }
 
     /// Returns a future that completes after `duration`, counted from this call. See [`sleep_until`](Self::sleep_until).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let start = Instant::now();
+    /// timers.sleep(Duration::from_millis(1)).await;
+    /// assert!(start.elapsed() >= Duration::from_millis(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(Instant::now().saturating_add(duration))
     }
 
     /// Returns the number of deadlines that are pending: calls, and sleeps that were polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let call = timers.call_at(Instant::now() + Duration::from_secs(3600), || println!("an hour has passed"));
+    /// assert_eq!(timers.pending(), 1);
+    /// call.cancel();
+    /// assert_eq!(timers.pending(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
         self.0.shared.of_this_process().map_or(0, |shared| locked(&shared.queue).pending.len())
@@ -220,6 +316,21 @@ pub struct Call {
 impl Call {
     /// Cancels the call and drops its callback. Returns whether that succeeded; otherwise, the callback has started, or
     /// was cancelled before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let call = timers.call_at(Instant::now() + Duration::from_secs(3600), || println!("no answer"));
+    /// assert!(call.cancel());
+    /// // It was cancelled before.
+    /// assert!(!call.cancel());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[expect(clippy::must_use_candidate, reason = "most callers need only the effect")]
     pub fn cancel(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
@@ -229,6 +340,20 @@ impl Call {
     }
 
     /// Returns the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let deadline = Instant::now() + Duration::from_secs(3600);
+    /// let call = timers.call_at(deadline, || println!("no answer"));
+    /// assert_eq!(call.deadline(), deadline);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub const fn deadline(&self) -> Instant {
         self.key.0
@@ -249,6 +374,24 @@ pub struct Sleep {
 
 impl Sleep {
     /// Returns the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use std::time::Duration;
+    /// use hpt_async::Timers;
+    /// use hpt_core::Instant;
+    ///
+    /// let timers = Timers::new()?;
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// let sleep = timers.sleep_until(deadline);
+    /// assert_eq!(sleep.deadline(), deadline);
+    /// sleep.await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn deadline(&self) -> Instant {
         self.deadline
