@@ -56,6 +56,19 @@ impl Default for SpanTimes {
 
 impl SpanTimes {
     /// Records total and busy times, with quantiles that are exact to 1 %.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    /// });
+    /// print!("{}", times.snapshot());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with(DIGITS, true)
@@ -66,12 +79,39 @@ impl SpanTimes {
     }
 
     /// Records only total times. Entering and leaving a span then costs nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new().without_busy_times();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    /// });
+    /// assert!(times.snapshot().span("work").is_some_and(|work| work.busy.is_none()));
+    /// ```
     #[must_use]
     pub fn without_busy_times(self) -> Self {
         Self::with(self.recorder.digits(), false)
     }
 
     /// Records quantiles with 1 to 5 significant digits. Each further digit takes about ten times the memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// // Quantiles that are exact to 0.1 %.
+    /// let times = SpanTimes::new().with_significant_digits(3);
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    /// });
+    /// println!("{:?}", times.snapshot().span("work").and_then(|work| work.total.quantile(0.5)));
+    /// ```
     #[must_use]
     pub fn with_significant_digits(self, digits: u8) -> Self {
         Self::with(digits, self.recorder.with_busy())
@@ -79,18 +119,63 @@ impl SpanTimes {
 
     /// Returns a layer that records into these histograms. Add it to one subscriber, once: of several such layers in
     /// one subscriber, only the first records.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry, util::SubscriberInitExt};
+    ///
+    /// let times = SpanTimes::new();
+    /// // For all threads of the program.
+    /// registry().with(times.layer()).init();
+    /// tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    /// assert!(times.snapshot().span("work").is_some());
+    /// ```
     #[must_use]
     pub fn layer(&self) -> SpanTimesLayer {
         SpanTimesLayer { recorder: Arc::clone(&self.recorder) }
     }
 
     /// Returns the times of all spans that have ended so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     let open = tracing::info_span!("request");
+    ///     // A span that has not ended is not included.
+    ///     assert!(times.snapshot().spans.is_empty());
+    ///     drop(open);
+    ///     assert_eq!(times.snapshot().spans.len(), 1);
+    /// });
+    /// ```
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.recorder.copy())
     }
 
     /// Returns the times of all spans that have ended since the last call, and begins again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     for _ in 0..2 {
+    ///         tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    ///         let of_this_round = times.take();
+    ///         assert_eq!(of_this_round.span("work").map(|work| work.total.count()), Some(1));
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn take(&self) -> Snapshot {
         Snapshot::of(self.recorder.take())

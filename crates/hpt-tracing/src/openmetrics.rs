@@ -134,6 +134,20 @@ impl Snapshot {
     /// default).
     ///
     /// The counts of a histogram must never decrease, so export [`SpanTimes::snapshot`], not [`SpanTimes::take`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     tracing::info_span!("work").in_scope(|| std::hint::black_box(0));
+    /// });
+    /// let exported = times.snapshot().to_openmetrics();
+    /// assert!(exported.contains("# TYPE hpt_span_duration_seconds histogram"));
+    /// ```
     #[must_use]
     pub fn to_openmetrics(&self) -> String {
         let mut registry = Registry::default();

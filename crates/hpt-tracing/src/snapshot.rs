@@ -59,6 +59,21 @@ impl Snapshot {
     }
 
     /// Returns the times of the spans of this name; those with the largest sum, if several targets have such spans.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::SpanTimes;
+    /// use tracing_subscriber::{layer::SubscriberExt, registry};
+    ///
+    /// let times = SpanTimes::new();
+    /// tracing::subscriber::with_default(registry().with(times.layer()), || {
+    ///     tracing::info_span!("parse").in_scope(|| std::hint::black_box(0));
+    /// });
+    /// let snapshot = times.snapshot();
+    /// assert!(snapshot.span("parse").is_some_and(|parse| parse.total.max() <= Some(parse.total.sum())));
+    /// assert!(snapshot.span("print").is_none());
+    /// ```
     #[must_use]
     pub fn span(&self, name: &str) -> Option<&SpanSummary> {
         self.spans.iter().find(|span| span.name == name)

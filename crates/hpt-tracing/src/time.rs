@@ -61,12 +61,40 @@ impl Default for Uptime {
 
 impl Uptime {
     /// Counts from now.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use hpt_tracing::time::Uptime;
+    ///
+    /// tracing_subscriber::fmt().with_timer(Uptime::new()).init();
+    /// // Prints "       0.000123s  INFO ...", for example.
+    /// tracing::info!("started");
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::since(Instant::now())
     }
 
     /// Counts from `start`. Earlier times are printed as zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::testing::FrozenClock;
+    /// use hpt_tracing::time::Uptime;
+    /// use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
+    ///
+    /// let clock = FrozenClock::new();
+    /// let _entered = clock.enter();
+    /// let uptime = Uptime::since(hpt_core::Instant::now());
+    /// clock.advance(Duration::from_nanos(12_345_678_901));
+    /// let mut printed = String::new();
+    /// uptime.format_time(&mut Writer::new(&mut printed))?;
+    /// assert_eq!(printed, "      12.345678s");
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
     #[must_use]
     pub fn since(start: Instant) -> Self {
         Self { start, digits: Digits::default() }
@@ -74,12 +102,36 @@ impl Uptime {
 
     /// Counts from the start of the system, without the time that it was suspended. The result is the time of
     /// `CLOCK_MONOTONIC`, which other programs and the kernel's traces also use (`echo mono > trace_clock`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Instant;
+    /// use hpt_tracing::time::Uptime;
+    ///
+    /// assert_eq!(Uptime::since_boot(), Uptime::since(Instant::EPOCH));
+    /// ```
     #[must_use]
     pub fn since_boot() -> Self {
         Self::since(Instant::from_nanos(0))
     }
 
     /// Prints this number of decimal places.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Instant, testing::FrozenClock};
+    /// use hpt_tracing::time::{Digits, Uptime};
+    /// use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
+    ///
+    /// let clock = FrozenClock::starting_at(Instant::from_nanos(1_234_567_890));
+    /// let _entered = clock.enter();
+    /// let mut printed = String::new();
+    /// Uptime::since_boot().with_digits(Digits::Milli).format_time(&mut Writer::new(&mut printed))?;
+    /// assert_eq!(printed, "       1.234s");
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
     #[must_use]
     pub fn with_digits(self, digits: Digits) -> Self {
         Self { digits, ..self }
@@ -125,6 +177,18 @@ impl Default for WallClock {
 
 impl WallClock {
     /// Prints UTC, which ends in `Z`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::time::WallClock;
+    /// use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
+    ///
+    /// let mut printed = String::new();
+    /// WallClock::utc().format_time(&mut Writer::new(&mut printed))?;
+    /// assert!(printed.ends_with('Z') && printed.len() == "2026-11-25T23:08:48.123456Z".len());
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
     #[must_use]
     pub fn utc() -> Self {
         Self { zone: None, digits: Digits::default() }
@@ -132,12 +196,34 @@ impl WallClock {
 
     /// Prints the time in the time zone of the system at the time of this call, with its offset from UTC, for example
     /// `+01:00`. Can be used in programs with threads.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// use hpt_tracing::time::WallClock;
+    ///
+    /// tracing_subscriber::fmt().with_timer(WallClock::local()).init();
+    /// // Prints "2026-11-25T23:08:48.123456+01:00  INFO ...", for example.
+    /// tracing::info!("started");
+    /// ```
     #[must_use]
     pub fn local() -> Self {
         Self { zone: Some(TimeZone::system()), digits: Digits::default() }
     }
 
     /// Prints this number of decimal places.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_tracing::time::{Digits, WallClock};
+    /// use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
+    ///
+    /// let mut printed = String::new();
+    /// WallClock::utc().with_digits(Digits::Milli).format_time(&mut Writer::new(&mut printed))?;
+    /// assert_eq!(printed.len(), "2026-11-25T23:08:48.123Z".len());
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
     #[must_use]
     pub fn with_digits(self, digits: Digits) -> Self {
         Self { digits, ..self }
