@@ -30,12 +30,48 @@ pub trait Event: Debug + Sized + sealed::Sealed {
     /// # Errors
     ///
     /// Returns the reason why the event cannot be counted here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_criterion::{CoreCycles, Event};
+    ///
+    /// match CoreCycles::open(&Host::live()) {
+    ///     Ok(cycles) => println!("counted by {}", cycles.counter()),
+    ///     Err(refused) => println!("{refused}; {}", refused.fix.as_deref().unwrap_or("no fix is known")),
+    /// }
+    /// ```
     fn open(host: &Host) -> Result<Self, CountError>;
 
     /// Returns the name of the counter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_criterion::{CoreCycles, Event};
+    ///
+    /// if let Ok(cycles) = CoreCycles::open(&Host::live()) {
+    ///     assert!(["perf-cycles", "arm-cycles"].contains(&cycles.counter()));
+    /// }
+    /// ```
     fn counter(&self) -> &'static str;
 
     /// Starts an interval.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_criterion::{CoreCycles, Event};
+    ///
+    /// if let Ok(cycles) = CoreCycles::open(&Host::live()) {
+    ///     let started = cycles.start();
+    ///     let sum: u64 = (0..1000).map(std::hint::black_box).sum();
+    ///     println!("{sum}: {:?} cycles, with the overhead", cycles.stop(started));
+    /// }
+    /// ```
     fn start(&self) -> Self::Started;
 
     /// Ends an interval, and returns its count.
@@ -43,6 +79,20 @@ pub trait Event: Debug + Sized + sealed::Sealed {
     /// # Errors
     ///
     /// Returns the reason why the count of this interval is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_criterion::{Event, UserInstructions};
+    ///
+    /// if let Ok(instructions) = UserInstructions::open(&Host::live()) {
+    ///     match instructions.stop(instructions.start()) {
+    ///         Ok(count) => println!("an empty interval takes {count} instructions"),
+    ///         Err(reason) => println!("unknown: {reason}"),
+    ///     }
+    /// }
+    /// ```
     fn stop(&self, started: Self::Started) -> Result<u64, String>;
 }
 
@@ -132,6 +182,17 @@ pub enum Started<C> {
 
 impl<E: Event> Counting<E> {
     /// Counts the event where that is possible, and otherwise measures time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::Criterion;
+    /// use hpt_criterion::Instructions;
+    ///
+    /// let instructions = Instructions::new();
+    /// let criterion = Criterion::default().with_measurement(instructions.clone());
+    /// # drop(criterion);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with(OnceCell::new())
@@ -142,11 +203,34 @@ impl<E: Event> Counting<E> {
     /// # Errors
     ///
     /// Returns the reason and the fix if the event cannot be counted on this machine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Cycles;
+    ///
+    /// match Cycles::open() {
+    ///     Ok(cycles) => println!("{}", cycles.name()),
+    ///     Err(refused) => println!("{refused}; {}", refused.fix.as_deref().unwrap_or("no fix is known")),
+    /// }
+    /// ```
     pub fn open() -> Result<Self, CountError> {
         E::open(&Host::live()).map(|event| Self::with(OnceCell::from(Choice::counter(event))))
     }
 
     /// Prints nothing. Call this before the first measurement.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Cycles;
+    ///
+    /// let cycles = Cycles::new().without_output();
+    /// // Not on standard error, but still available.
+    /// if let Some(reason) = cycles.fallback() {
+    ///     println!("time instead of cycles: {reason}");
+    /// }
+    /// ```
     #[must_use]
     pub fn without_output(self) -> Self {
         self.state.is_silent.set(true);
@@ -158,6 +242,19 @@ impl<E: Event> Counting<E> {
     }
 
     /// Returns why time is measured instead; `None` if the event is counted. Opens the counter if necessary.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Cycles;
+    ///
+    /// let cycles = Cycles::new();
+    /// match cycles.fallback() {
+    ///     None => println!("cycles are counted"),
+    ///     Some(refused) => println!("time is measured: {refused}"),
+    /// }
+    /// assert_eq!(cycles.fallback().is_some(), !cycles.name().starts_with("cycles by"));
+    /// ```
     #[must_use]
     pub fn fallback(&self) -> Option<&CountError> {
         match self.opened() {
@@ -168,6 +265,19 @@ impl<E: Event> Counting<E> {
 
     /// Returns the quantity and the counter, for example `cycles by perf-cycles` or `time by tsc`, for the name of a
     /// benchmark group. Opens the counter if necessary.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::Criterion;
+    /// use hpt_criterion::Cycles;
+    ///
+    /// let cycles = Cycles::new();
+    /// let mut criterion = Criterion::default().with_measurement(cycles.clone());
+    /// // Results in cycles and results in nanoseconds have different names.
+    /// let group = criterion.benchmark_group(cycles.name());
+    /// # group.finish();
+    /// ```
     #[must_use]
     pub fn name(&self) -> String {
         match self.opened() {
@@ -183,6 +293,18 @@ impl<E: Event> Counting<E> {
     /// # Panics
     ///
     /// Panics with the reason if the count of an empty interval is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Cycles;
+    ///
+    /// let cycles = Cycles::new();
+    /// match cycles.overhead() {
+    ///     Some(count) => println!("{count} cycles are subtracted from each interval"),
+    ///     None => println!("{}", cycles.name()),
+    /// }
+    /// ```
     #[must_use]
     pub fn overhead(&self) -> Option<u64> {
         match self.opened() {

@@ -42,12 +42,41 @@ impl Laps {
     }
 
     /// Returns the ticks of all laps, including their overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::measurement::Measurement;
+    /// use hpt_core::testing::ManualSource;
+    /// use hpt_criterion::Time;
+    ///
+    /// // Each read takes 7 ticks.
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let time = Time::new(&source)?;
+    /// let start = time.start();
+    /// source.advance(50);
+    /// assert_eq!(time.end(start).ticks(), 57);
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub const fn ticks(&self) -> i64 {
         self.ticks
     }
 
     /// Returns the number of laps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::measurement::Measurement;
+    /// use hpt_core::testing::ManualSource;
+    /// use hpt_criterion::Time;
+    ///
+    /// let time = Time::new(ManualSource::new("by hand"))?;
+    /// let lap = time.end(time.start());
+    /// assert_eq!((time.zero().laps(), time.add(&lap, &lap).laps()), (0, 2));
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub const fn laps(&self) -> u64 {
         self.laps

@@ -207,6 +207,19 @@ impl<S: TimeSource> Time<S> {
     /// # Errors
     ///
     /// Returns [`TimeError`] if the source counts cycles, or wraps within ten years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, SourceId, SourceInfo, Width, source, testing::ManualSource};
+    /// use hpt_criterion::{Time, TimeError};
+    ///
+    /// let time = Time::new(source::open(&Host::live(), "monotonic")?)?;
+    /// assert_eq!(time.name(), "time by monotonic");
+    /// let narrow = SourceInfo::new(SourceId::new("narrow")).with_width(Width::BITS_32);
+    /// assert!(matches!(Time::new(ManualSource::with_info(narrow)), Err(TimeError::TooNarrow { .. })));
+    /// # Ok::<(), TimeError>(())
+    /// ```
     pub fn new(source: S) -> Result<Self, TimeError> {
         check(source.info())?;
         Ok(Self {
@@ -219,24 +232,79 @@ impl<S: TimeSource> Time<S> {
     }
 
     /// Uses this frequency instead of measuring it, for example from a saved calibration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::measurement::Measurement;
+    /// use hpt_core::{Frequency, testing::ManualSource};
+    /// use hpt_criterion::Time;
+    ///
+    /// let source = ManualSource::new("by hand");
+    /// let time = Time::new(&source)?.with_frequency(Frequency::MEGAHERTZ);
+    /// let start = time.start();
+    /// source.advance(5);
+    /// assert_eq!(time.to_f64(&time.end(start)), 5_000.0);
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn with_frequency(self, frequency: Frequency) -> Self {
         Self { stated: Some(frequency), calibrated: Rc::default(), ..self }
     }
 
     /// Does not subtract the read overhead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::measurement::Measurement;
+    /// use hpt_core::{Frequency, testing::ManualSource};
+    /// use hpt_criterion::Time;
+    ///
+    /// // Each read takes 7 ticks.
+    /// let source = ManualSource::new("by hand").with_step(7);
+    /// let net = Time::new(&source)?.with_frequency(Frequency::GIGAHERTZ);
+    /// let gross = net.clone().with_overhead_included();
+    /// let start = net.start();
+    /// source.advance(50);
+    /// let lap = net.end(start);
+    /// assert_eq!((net.to_f64(&lap), gross.to_f64(&lap)), (50.0, 57.0));
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn with_overhead_included(self) -> Self {
         Self { includes_overhead: true, calibrated: Rc::default(), ..self }
     }
 
     /// Does not print the report.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Time;
+    ///
+    /// let time = Time::open("monotonic")?.without_output();
+    /// // Not on standard error, but still available.
+    /// println!("{}", time.report());
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn without_output(self) -> Self {
         Self { is_silent: true, calibrated: Rc::default(), ..self }
     }
 
     /// Returns the source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::TimeSource;
+    /// use hpt_criterion::Time;
+    ///
+    /// let time = Time::best()?;
+    /// println!("{} bits", time.source().info().width);
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn source(&self) -> &S {
         &self.source
@@ -244,12 +312,34 @@ impl<S: TimeSource> Time<S> {
 
     /// Returns `time by` and the name of the source, for the name of a benchmark group. Criterion compares a benchmark
     /// with the previous run of the same name, so results of different sources need different names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Time;
+    ///
+    /// assert_eq!(Time::open("monotonic")?.name(), "time by monotonic");
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> String {
         format!("time by {}", self.source.info().id)
     }
 
     /// Returns the frequency, the overhead and the granularity. Measures them if necessary.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Frequency;
+    /// use hpt_criterion::{Rate, Time};
+    ///
+    /// let time = Time::open("monotonic")?;
+    /// let report = time.report();
+    /// println!("{:.1} ns are subtracted from each interval", report.overhead_ns);
+    /// assert_eq!(report.rate, Rate::Defined(Frequency::GIGAHERTZ));
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     #[must_use]
     pub fn report(&self) -> &TimeReport {
         &self.calibrated().report
@@ -306,6 +396,19 @@ impl Time<Opened> {
     /// # Errors
     ///
     /// Returns [`TimeError::Unavailable`] if no source is suitable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use criterion::Criterion;
+    /// use hpt_criterion::Time;
+    ///
+    /// let time = Time::best()?;
+    /// println!("{}", time.name());
+    /// let criterion = Criterion::default().with_measurement(time);
+    /// # drop(criterion);
+    /// # Ok::<(), hpt_criterion::TimeError>(())
+    /// ```
     pub fn best() -> Result<Self, TimeError> {
         let host = Host::live();
         match source::choose(&host) {
@@ -321,6 +424,17 @@ impl Time<Opened> {
     /// # Errors
     ///
     /// Returns [`TimeError`] if the source is not available, counts cycles, or wraps within ten years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_criterion::Time;
+    ///
+    /// match Time::open("tsc") {
+    ///     Ok(time) => println!("{}", time.name()),
+    ///     Err(reason) => println!("no TSC: {reason}"),
+    /// }
+    /// ```
     pub fn open(name: &str) -> Result<Self, TimeError> {
         Self::new(source::open(&Host::live(), name)?)
     }
