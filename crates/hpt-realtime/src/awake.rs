@@ -28,6 +28,17 @@ impl AwakeCpus {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::AwakeCpus;
+    ///
+    /// match AwakeCpus::new() {
+    ///     Ok(_awake) => println!("no CPU enters an idle state until the guard is dropped"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn new() -> Result<Self, RealtimeError> {
         Self::with_latency(Duration::ZERO)
     }
@@ -38,6 +49,18 @@ impl AwakeCpus {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Latency`] if the file cannot be opened or written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_realtime::AwakeCpus;
+    ///
+    /// match AwakeCpus::with_latency(Duration::from_micros(20)) {
+    ///     Ok(_awake) => println!("CPUs enter only idle states that they leave within 20 µs"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn with_latency(latency: Duration) -> Result<Self, RealtimeError> {
         // The kernel's default value means no limit. Source: Linux, include/linux/pm_qos.h,
         // PM_QOS_CPU_LATENCY_DEFAULT_VALUE.

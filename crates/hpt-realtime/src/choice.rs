@@ -57,6 +57,16 @@ impl fmt::Display for ChosenCpu {
 /// The kernel starts programs without the isolated CPUs (`isolcpus`) in their affinity, although they can be pinned
 /// there. If the affinity lacks no other CPU that is online and in the cpuset, this function adds the isolated CPUs.
 /// Otherwise, the affinity was restricted, for example with `taskset`, and this function returns it unchanged.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+/// use hpt_realtime::{allowed_cpus, usable_cpus};
+///
+/// let usable = usable_cpus(&Host::live());
+/// assert!(allowed_cpus().iter().all(|cpu| usable.contains(cpu)));
+/// ```
 #[must_use]
 pub fn usable_cpus(host: &Host) -> Vec<usize> {
     let affinity: CpuList = allowed_cpus().into_iter().collect();
@@ -77,6 +87,20 @@ fn usable(affinity: &CpuList, available: &CpuList, reserved: &CpuList) -> CpuLis
 /// isolated CPU on which no real-time thread of another program may run, and otherwise the first CPU that is not
 /// isolated. If no CPU is isolated, chooses the highest-numbered one. On hybrid processors, performance cores take
 /// precedence over other CPUs.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+/// use hpt_realtime::{Setup, choose_cpu};
+///
+/// let mut setup = Setup::blocking();
+/// if let Some(chosen) = choose_cpu(&Host::live()) {
+///     println!("{chosen}");
+///     setup = setup.with_cpu(chosen.cpu);
+/// }
+/// # assert!(!setup.changes_the_machine());
+/// ```
 #[must_use]
 pub fn choose_cpu(host: &Host) -> Option<ChosenCpu> {
     let usable: CpuList = usable_cpus(host).into_iter().collect();

@@ -68,6 +68,17 @@ pub struct EffectiveSettings {
 
 impl EffectiveSettings {
     /// Returns the settings in effect for the calling thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{EffectiveSettings, allowed_cpus};
+    ///
+    /// let settings = EffectiveSettings::of_this_thread(&Host::live());
+    /// println!("policy {:?}, governors {:?}", settings.policy, settings.governors);
+    /// assert_eq!(settings.cpus, allowed_cpus());
+    /// ```
     #[must_use]
     #[allow(clippy::useless_conversion, reason = "c_ulong is 32 bits wide on some targets")]
     pub fn of_this_thread(host: &Host) -> Self {

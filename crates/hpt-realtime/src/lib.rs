@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use hpt_core::Host;
-//! use hpt_realtime::{Policy, Behavior, Setup};
+//! use hpt_realtime::{Policy, Setup};
 //!
 //! let host = Host::live();
 //! let setup = Setup::blocking().with_cpu(1).with_policy(Policy::Fifo(50)).with_memory_locked();

@@ -27,6 +27,19 @@ pub struct Limits {
 
 impl Limits {
     /// Reads the values of the calling thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Limits;
+    ///
+    /// match Limits::of_this_thread(&Host::live()).may_lock {
+    ///     Some(u64::MAX) => println!("this process may lock all of its memory"),
+    ///     Some(bytes) => println!("this process may lock {bytes} bytes"),
+    ///     None => println!("the limit is unknown"),
+    /// }
+    /// ```
     #[must_use]
     pub fn of_this_thread(host: &Host) -> Self {
         let file = |name: &str| host.text(&format!("/proc/thread-self/{name}")).unwrap_or_default();
@@ -55,6 +68,16 @@ impl Limits {
     }
 
     /// Returns whether the thread has a capability; `None` if its capabilities are unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits};
+    ///
+    /// let limits = Limits { capabilities: Some(1 << CAP_SYS_NICE), ..Limits::default() };
+    /// assert_eq!((limits.has(CAP_SYS_NICE), limits.has(CAP_IPC_LOCK)), (Some(true), Some(false)));
+    /// assert_eq!(Limits::default().has(CAP_SYS_NICE), None);
+    /// ```
     #[must_use]
     pub fn has(&self, capability: u32) -> Option<bool> {
         Some(self.capabilities? >> capability & 1 == 1)

@@ -80,6 +80,22 @@ pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
 }
 
 /// Returns the changes that set the governor of these CPUs: one for each cpufreq policy, which several CPUs may share.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+/// use hpt_realtime::with_governor;
+///
+/// match with_governor(&Host::live(), &[0], "performance") {
+///     Ok(settings) => {
+///         for setting in settings {
+///             println!("{} would become {}", setting.knob().path().display(), setting.value());
+///         }
+///     }
+///     Err(refused) => println!("{refused}"),
+/// }
+/// ```
 pub fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Setting>, RealtimeError> {
     for &cpu in cpus {
         let path = GOVERNOR.path_of(&[cpu]);
@@ -100,6 +116,18 @@ pub fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Sett
 }
 
 /// Returns whether frequencies above the nominal frequency are enabled; `None` if there is no such switch.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+///
+/// match hpt_realtime::turbo(&Host::live()) {
+///     Some(true) => println!("the cores may exceed their nominal frequency"),
+///     Some(false) => println!("the cores keep to their nominal frequency"),
+///     None => println!("this machine has no such switch"),
+/// }
+/// ```
 #[must_use]
 pub fn turbo(host: &Host) -> Option<bool> {
     let switch = |path: &str| match host.text(path)?.trim() {
@@ -112,6 +140,18 @@ pub fn turbo(host: &Host) -> Option<bool> {
 
 /// Returns the changes that disable frequencies above the nominal frequency: one change for all CPUs, or one for each
 /// cpufreq policy of these CPUs.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+/// use hpt_realtime::without_turbo;
+///
+/// match without_turbo(&Host::live(), &[0]) {
+///     Ok(settings) => println!("files to change: {}", settings.len()),
+///     Err(refused) => println!("{refused}"),
+/// }
+/// ```
 pub fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
     if let Some(switch) = [NO_TURBO, BOOST].iter().find(|switch| host.text(switch.path).is_some()) {
         return Ok(vec![Setting::of(host, switch, &[], switch.better)]);

@@ -58,6 +58,17 @@ impl LockedMemory {
     ///
     /// Returns [`RealtimeError::Memory`] if the kernel refuses, and [`RealtimeError::MemoryLimit`] if the kernel would
     /// refuse the next allocations.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::LockedMemory;
+    ///
+    /// match LockedMemory::new() {
+    ///     Ok(_locked) => println!("nothing is paged out until the guard is dropped"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn new() -> Result<Self, RealtimeError> {
         let mut holders = holders();
         let this_process = process::id();
@@ -118,6 +129,18 @@ fn remedy(limits: Limits) -> String {
 /// # Errors
 ///
 /// Returns [`RealtimeError::Stack`] if the stack has fewer bytes left.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_realtime::{RealtimeError, prefault_stack};
+///
+/// match prefault_stack(64 << 10) {
+///     Ok(()) => println!("the next 64 KiB of the stack cause no page fault"),
+///     Err(refused) => println!("{refused}"),
+/// }
+/// assert!(matches!(prefault_stack(usize::MAX), Err(RealtimeError::Stack { .. })));
+/// ```
 pub fn prefault_stack(bytes: usize) -> Result<(), RealtimeError> {
     let here = 0_u8;
     let here = std::ptr::from_ref(black_box(&here)).addr();

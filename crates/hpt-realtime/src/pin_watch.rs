@@ -44,7 +44,6 @@ pub struct Absence {
 /// # Examples
 ///
 /// ```
-/// use std::time::Duration;
 /// use hpt_core::{Host, Instant};
 /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
 ///
@@ -68,6 +67,19 @@ pub struct PinWatch<'a> {
 
 impl<'a> PinWatch<'a> {
     /// Creates a watch for the calling thread, which is pinned to `cpu`. `host` lists the online CPUs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
+    ///
+    /// let host = Host::live();
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
+    /// let watch = PinWatch::new(pinned.cpu(), &host);
+    /// assert!(watch.absences().is_empty());
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     #[must_use]
     pub const fn new(cpu: usize, host: &'a Host) -> Self {
         Self { follower: Follower::of(cpu, Live { host }), bound_to_its_thread: PhantomData }
@@ -81,6 +93,24 @@ impl<'a> PinWatch<'a> {
     /// keeps up to date (rseq), or through the vDSO. Checking the affinity for every sample would need a system call
     /// each time, so the affinity is checked only ten times per second. That check is needed because a thread that lost
     /// its CPU for a short time may return to it by chance and leave it again later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Instant};
+    /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
+    ///
+    /// let host = Host::live();
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
+    /// let (begun, mut watch) = (Instant::now(), PinWatch::new(pinned.cpu(), &host));
+    /// let start = Instant::now();
+    /// // The measured work.
+    /// let took = start.elapsed();
+    /// if watch.is_there(begun.elapsed()) {
+    ///     println!("{took:?} on CPU {}", watch.cpu());
+    /// }
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     pub fn is_there(&mut self, at: Duration) -> bool {
         self.follower.is_there(at)
     }
@@ -90,17 +120,63 @@ impl<'a> PinWatch<'a> {
     ///
     /// The kernel does not restore an affinity that it has revoked, so one check at the end of a stretch covers the
     /// whole stretch. The check needs a system call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Instant};
+    /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
+    ///
+    /// let host = Host::live();
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
+    /// let (begun, mut watch) = (Instant::now(), PinWatch::new(pinned.cpu(), &host));
+    /// for _ in 0..1_000 {
+    ///     // The measured work.
+    /// }
+    /// if !watch.stayed(begun.elapsed()) {
+    ///     println!("the thread was on another CPU in the meantime");
+    /// }
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     pub fn stayed(&mut self, at: Duration) -> bool {
         self.follower.stayed(at)
     }
 
     /// Returns the CPU that the thread was pinned to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
+    ///
+    /// let host = Host::live();
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
+    /// assert_eq!(PinWatch::new(pinned.cpu(), &host).cpu(), pinned.cpu());
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.follower.cpu
     }
 
     /// Returns the periods in which the thread was not on its CPU, in chronological order. There are at most 64.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::{Host, Instant};
+    /// use hpt_realtime::{PinWatch, Pinned, allowed_cpus};
+    ///
+    /// let host = Host::live();
+    /// let pinned = Pinned::new(allowed_cpus()[0])?;
+    /// let (begun, mut watch) = (Instant::now(), PinWatch::new(pinned.cpu(), &host));
+    /// watch.stayed(begun.elapsed());
+    /// for absence in watch.absences() {
+    ///     println!("from {:?} to {:?} on the CPUs {:?}", absence.from, absence.to, absence.ran_on);
+    /// }
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     #[must_use]
     pub fn absences(&self) -> &[Absence] {
         &self.follower.absences

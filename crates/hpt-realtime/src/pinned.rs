@@ -78,6 +78,18 @@ impl PinError {
 ///
 /// An affinity is not a limit: a thread can be pinned to a CPU outside of it, for example to an isolated CPU, which the
 /// kernel leaves out of the affinity of all programs.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_realtime::{Pinned, allowed_cpus};
+///
+/// let cpu = allowed_cpus()[0];
+/// let pinned = Pinned::new(cpu)?;
+/// assert_eq!(allowed_cpus(), [cpu]);
+/// # drop(pinned);
+/// # Ok::<(), hpt_realtime::PinError>(())
+/// ```
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
     CpuSet::of_this_thread().map(|set| set.cpus().collect()).unwrap_or_default()
@@ -116,6 +128,16 @@ impl Pinned {
     }
 
     /// Returns the CPU that the thread is pinned to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{Pinned, allowed_cpus};
+    ///
+    /// let cpu = allowed_cpus()[0];
+    /// assert_eq!(Pinned::new(cpu)?.cpu(), cpu);
+    /// # Ok::<(), hpt_realtime::PinError>(())
+    /// ```
     #[must_use]
     pub const fn cpu(&self) -> usize {
         self.cpu

@@ -33,6 +33,19 @@ impl PolicyGuard {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::sleep;
+    /// use hpt_realtime::{Policy, PolicyGuard};
+    ///
+    /// match PolicyGuard::new(Policy::RoundRobin(10)) {
+    ///     Ok(_guard) => println!("{:?} late", sleep::for_(Duration::from_millis(1))),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn new(policy: Policy) -> Result<Self, RealtimeError> {
         let refused = |cause| policy.refused(cause);
         let before = Scheduling::of_this_thread().map_err(refused)?;
@@ -71,6 +84,18 @@ impl Fifo {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{Fifo, Policy, RealtimeError};
+    ///
+    /// match Fifo::new(10) {
+    ///     Ok(_fifo) => println!("this thread preempts all ordinary threads"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// assert!(matches!(Fifo::new(100), Err(RealtimeError::Policy { policy: Policy::Fifo(100), .. })));
+    /// ```
     pub fn new(priority: u8) -> Result<Self, RealtimeError> {
         Ok(Self { _policy: PolicyGuard::new(Policy::Fifo(priority))? })
     }

@@ -86,6 +86,18 @@ impl Signals {
     ///
     /// Returns the kernel's error if it refuses to report the state of the program, as in a sandbox. The program has
     /// ended nevertheless, unless /proc is not mounted.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::process::Command;
+    /// use hpt_realtime::Signals;
+    ///
+    /// let signals = Signals::hold()?;
+    /// let ended = signals.start(&mut Command::new("make"), None)?.wait()?;
+    /// println!("{ended:?}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn hold() -> io::Result<Self> {
         // The parent may have ignored SIGCHLD. In that case, the kernel would not report that a child has ended.
         let ignored_children = is_ignored(libc::SIGCHLD);
@@ -98,6 +110,19 @@ impl Signals {
 
     /// Returns the signal that asked this process to end, if there was one. Intended for callers that have not started
     /// a program yet.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_realtime::Signals;
+    ///
+    /// let signals = Signals::hold()?;
+    /// // Preparations that take some time.
+    /// if let Some(signal) = signals.asked_to_end() {
+    ///     println!("signal {signal} came first");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn asked_to_end(&self) -> Option<i32> {
         let endings = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
@@ -112,6 +137,21 @@ impl Signals {
     /// # Errors
     ///
     /// Returns [`StartError`] if the policy is refused or the program cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::process::Command;
+    /// use hpt_realtime::{Policy, Signals, StartError};
+    ///
+    /// let signals = Signals::hold()?;
+    /// match signals.start(Command::new("aplay").arg("music.wav"), Some(Policy::Fifo(10))) {
+    ///     Ok(program) => println!("{:?}", program.wait()?),
+    ///     Err(StartError::Policy(refused)) => println!("{refused}"),
+    ///     Err(refused) => println!("not started: {refused}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn start(&self, command: &mut Command, policy: Option<Policy>) -> Result<Program<'_>, StartError> {
         let refused = |policy: Policy, cause| StartError::Policy(policy.refused(cause));
         let scheduling = policy.map(|policy| {
@@ -145,6 +185,17 @@ impl Policy {
     /// # Errors
     ///
     /// Returns [`RealtimeError::Policy`] if the kernel refuses the policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::Policy;
+    ///
+    /// if let Err(refused) = Policy::Fifo(10).is_granted() {
+    ///     println!("{refused}");
+    /// }
+    /// assert!(Policy::Fifo(100).is_granted().is_err());
+    /// ```
     pub fn is_granted(self) -> Result<(), RealtimeError> {
         PolicyGuard::new(self).map(drop)
     }
@@ -152,6 +203,19 @@ impl Policy {
 
 impl Program<'_> {
     /// Returns the process ID of the program.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::process::Command;
+    /// use hpt_realtime::Signals;
+    ///
+    /// let signals = Signals::hold()?;
+    /// let program = signals.start(&mut Command::new("make"), None)?;
+    /// println!("process {}", program.process());
+    /// program.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
@@ -170,6 +234,20 @@ impl Program<'_> {
     /// # Errors
     ///
     /// Returns the kernel's error, although no such error is known to occur.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::process::Command;
+    /// use hpt_realtime::{Ended, Signals};
+    ///
+    /// let signals = Signals::hold()?;
+    /// match signals.start(&mut Command::new("make"), None)?.wait()? {
+    ///     Ended::Exited(code) => println!("exit code {code}"),
+    ///     Ended::Killed(signal) => println!("killed by signal {signal}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(self) -> io::Result<Ended> {
         self.wait_and_read(None).map(|(ended, ..)| ended)
     }
@@ -180,6 +258,21 @@ impl Program<'_> {
     /// # Errors
     ///
     /// As for [`wait`](Self::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::process::Command;
+    /// use hpt_realtime::Signals;
+    ///
+    /// let signals = Signals::hold()?;
+    /// let (_, times) = signals.start(&mut Command::new("make"), None)?.wait_timed()?;
+    /// println!("{:?}, of which {:?} in user mode", times.real, times.user);
+    /// if let Some(ready) = times.not_run {
+    ///     println!("its threads waited {:?} for a CPU", ready.waited);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait_timed(self) -> io::Result<(Ended, ProgramTimes)> {
         let begun = self.begun;
         let mut waits = ThreadWaits::default();

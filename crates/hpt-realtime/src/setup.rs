@@ -39,6 +39,16 @@ pub struct Setup {
 
 impl Setup {
     /// Creates an empty request for a thread that blocks repeatedly and thereby lets other threads run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// // For a loop that sleeps in each period.
+    /// let setup = Setup::blocking().with_policy(Policy::Fifo(50)).with_memory_locked();
+    /// assert!(!setup.changes_the_machine());
+    /// ```
     pub fn blocking() -> Self {
         Self::new(Behavior::Blocks)
     }
@@ -46,11 +56,37 @@ impl Setup {
     /// Creates an empty request for a thread that never blocks. RT throttling pauses such a thread for part of every
     /// second. While throttling is on, a real-time policy is therefore refused, unless throttling is
     /// [accepted](Self::with_throttling_accepted).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// let setup = Setup::spinning().with_policy(Policy::Fifo(50));
+    /// match setup.apply(&Host::live()) {
+    ///     Ok(_held) => println!("neither a limit nor throttling stops this thread"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn spinning() -> Self {
         Self::new(Behavior::Spins)
     }
 
     /// Creates an empty request: [`blocking`](Self::blocking) or [`spinning`](Self::spinning).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{Behavior, Setup};
+    ///
+    /// /// The caller knows whether its thread blocks.
+    /// fn setup(behavior: Behavior) -> Setup {
+    ///     Setup::new(behavior).with_memory_locked().without_slack()
+    /// }
+    ///
+    /// assert!(!setup(Behavior::Spins).changes_the_machine());
+    /// ```
     pub fn new(behavior: Behavior) -> Self {
         Self {
             behavior,
@@ -74,6 +110,18 @@ impl Setup {
 
     /// Pins the thread to this CPU. A thread under [`Policy::Deadline`] cannot be pinned, unless the CPU has a cpuset
     /// partition of its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Setup, allowed_cpus};
+    ///
+    /// let cpu = allowed_cpus()[0];
+    /// let held = Setup::blocking().with_cpu(cpu).apply(&Host::live())?;
+    /// assert_eq!(held.cpu(), Some(cpu));
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
         self
@@ -81,30 +129,89 @@ impl Setup {
 
     /// Applies system-wide settings to these CPUs instead of the calling thread's CPUs, to prepare the system for
     /// several threads.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// // The threads that run on these CPUs apply their own policies.
+    /// let setup = Setup::blocking().with_settings_on_cpus([2, 3]).with_governor("performance");
+    /// let _held = setup.apply(&Host::live())?;
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_settings_on_cpus(mut self, cpus: impl Into<Vec<usize>>) -> Self {
         self.around = Some(cpus.into());
         self
     }
 
     /// Sets the scheduling policy of the thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// match Setup::blocking().with_policy(Policy::Fifo(50)).apply(&Host::live()) {
+    ///     Ok(held) => assert_eq!(held.effective().priority, Some(50)),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
     /// Locks all memory of the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// match Setup::blocking().with_memory_locked().apply(&Host::live()) {
+    ///     Ok(held) => println!("{:?} bytes are locked", held.effective().locked_bytes),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn with_memory_locked(mut self) -> Self {
         self.memory_locked = true;
         self
     }
 
     /// Touches this number of bytes of the thread's stack in advance.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// match Setup::blocking().with_memory_locked().with_stack(64 << 10).apply(&Host::live()) {
+    ///     Ok(_held) => println!("64 KiB of the stack are in memory"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn with_stack(mut self, bytes: usize) -> Self {
         self.stack_bytes = Some(bytes);
         self
     }
 
     /// Sets the thread's timer slack to 1 ns, the minimum.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let held = Setup::blocking().without_slack().apply(&Host::live())?;
+    /// println!("timer slack: {:?} ns", held.effective().timer_slack_ns);
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn without_slack(mut self) -> Self {
         self.without_slack = true;
         self
@@ -112,6 +219,21 @@ impl Setup {
 
     /// Sets the thread's time slice, 0.1 ms or longer, for waits beside other threads that need its CPU. See
     /// [`ShortSlice`]. For a thread without real-time policy, since Linux 6.12.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let setup = Setup::blocking().with_slice(Duration::from_micros(100)).with_best_effort();
+    /// let held = setup.apply(&Host::live())?;
+    /// for refused in held.refused() {
+    ///     println!("without {}: {}", refused.setting, refused.error);
+    /// }
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_slice(mut self, slice: Duration) -> Self {
         self.slice = Some(slice);
         self
@@ -119,6 +241,20 @@ impl Setup {
 
     /// Limits the exit latency of CPU idle states to `latency` (PM QoS), in whole microseconds; zero keeps all CPUs out
     /// of idle states.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let setup = Setup::blocking().with_max_wakeup_latency(Duration::from_micros(20));
+    /// match setup.apply(&Host::live()) {
+    ///     Ok(held) => println!("{:?} µs at most", held.effective().wake_latency_us),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn with_max_wakeup_latency(mut self, latency: Duration) -> Self {
         self.waking_within = Some(latency);
         self
@@ -126,24 +262,73 @@ impl Setup {
 
     /// Disables RT throttling system-wide, and disables the fair server on this thread's CPUs. A busy-waiting thread
     /// then occupies its CPU completely.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// let setup = Setup::spinning().with_cpu(3).with_policy(Policy::Fifo(50)).without_throttling();
+    /// assert!(setup.changes_the_machine());
+    /// let _held = setup.apply(&Host::live())?;
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn without_throttling(mut self) -> Self {
         self.without_throttling = true;
         self
     }
 
     /// Sets the frequency governor of this thread's CPUs, for example `performance`. This setting is system-wide.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let held = Setup::blocking().with_cpu(3).with_governor("performance").apply(&Host::live())?;
+    /// assert_eq!(held.effective().governors, ["performance"]);
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_governor(mut self, name: impl Into<String>) -> Self {
         self.governor = Some(name.into());
         self
     }
 
     /// Disables frequencies above the nominal frequency. This setting is system-wide.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let held = Setup::blocking().without_turbo().apply(&Host::live())?;
+    /// assert_eq!(held.effective().turbo, Some(false));
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn without_turbo(mut self) -> Self {
         self.without_turbo = true;
         self
     }
 
     /// Allows a real-time policy for a busy-waiting thread even if throttling is on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Policy, RealtimeError, Setup};
+    ///
+    /// let host = Host::live();
+    /// let setup = Setup::spinning().with_policy(Policy::Fifo(1));
+    /// if let Err(RealtimeError::Throttled { throttling, .. }) = setup.apply(&host) {
+    ///     println!("accepting that {throttling}");
+    ///     let _held = setup.with_throttling_accepted().with_best_effort().apply(&host)?;
+    /// }
+    /// # Ok::<(), RealtimeError>(())
+    /// ```
     pub fn with_throttling_accepted(mut self) -> Self {
         self.throttling_accepted = true;
         self
@@ -151,24 +336,68 @@ impl Setup {
 
     /// Skips settings that are refused, and lists them in the guard. Without best effort, the first refusal undoes
     /// everything and is returned as the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// // No machine has this CPU.
+    /// let held = Setup::blocking().with_cpu(100_000).with_best_effort().apply(&Host::live())?;
+    /// let refused: Vec<_> = held.refused().iter().map(|refused| refused.setting).collect();
+    /// assert_eq!(refused, ["cpu"]);
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_best_effort(mut self) -> Self {
         self.best_effort = true;
         self
     }
 
     /// Sets the journal that records the system-wide changes. By default, this is the journal in [`Journal::FOLDER`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Setup, knobs::Journal};
+    ///
+    /// let host = Host::live();
+    /// let journal = Journal::open("/run/my-daemon", &host)?;
+    /// let _held = Setup::blocking().without_turbo().with_journal(journal).apply(&host)?;
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
     /// Sets the program name that the journal records with system-wide changes.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let _held = Setup::blocking().without_turbo().with_name("my-daemon").apply(&Host::live())?;
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.by = name.into();
         self
     }
 
     /// Returns whether this setup changes system-wide settings. Such settings stay changed if the process is killed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// assert!(!Setup::blocking().with_policy(Policy::Fifo(50)).changes_the_machine());
+    /// assert!(Setup::blocking().without_turbo().changes_the_machine());
+    /// ```
     #[must_use]
     pub const fn changes_the_machine(&self) -> bool {
         self.without_throttling || self.governor.is_some() || self.without_turbo
@@ -180,6 +409,21 @@ impl Setup {
     ///
     /// Returns [`RealtimeError`] for the first setting that was refused; everything applied before it is undone. With
     /// [best effort](Self::with_best_effort), returns an error only for a system snapshot.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Policy, Setup};
+    ///
+    /// match Setup::blocking().with_policy(Policy::Fifo(50)).without_slack().apply(&Host::live()) {
+    ///     Ok(held) => {
+    ///         // The time-critical work.
+    ///         drop(held);
+    ///     }
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// ```
     pub fn apply(&self, host: &Host) -> Result<RealtimeGuard, RealtimeError> {
         if !host.is_live() {
             return Err(RealtimeError::Captured);
@@ -372,18 +616,56 @@ pub struct RealtimeGuard {
 
 impl RealtimeGuard {
     /// Returns the CPU to which this setup pinned the thread, if any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let held = Setup::blocking().apply(&Host::live())?;
+    /// // No CPU was requested.
+    /// assert_eq!(held.cpu(), None);
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     #[must_use]
     pub const fn cpu(&self) -> Option<usize> {
         self.cpu
     }
 
     /// Returns the settings that were requested with best effort and are not in effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let setup = Setup::blocking().with_memory_locked().without_slack();
+    /// let held = setup.with_best_effort().apply(&Host::live())?;
+    /// for refused in held.refused() {
+    ///     println!("without {}: {}", refused.setting, refused.error);
+    /// }
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
     /// Returns the settings in effect now, as read back from the kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::{Setup, allowed_cpus};
+    ///
+    /// let cpu = allowed_cpus()[0];
+    /// let held = Setup::blocking().with_cpu(cpu).apply(&Host::live())?;
+    /// assert_eq!(held.effective().cpus, [cpu]);
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     #[must_use]
     pub fn effective(&self) -> EffectiveSettings {
         EffectiveSettings::of_this_thread(&self.host)
@@ -391,6 +673,20 @@ impl RealtimeGuard {
 
     /// Undoes all steps in reverse order, and returns the errors of system-wide settings that could not be restored.
     /// The journal keeps the entries of these settings. Dropping the guard also undoes all steps, but returns nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::Setup;
+    ///
+    /// let held = Setup::blocking().without_slack().apply(&Host::live())?;
+    /// // The time-critical work.
+    /// for error in held.undo() {
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok::<(), hpt_realtime::RealtimeError>(())
+    /// ```
     #[must_use = "settings that could not be restored must be reported"]
     pub fn undo(mut self) -> Vec<KnobError> {
         self.undo_all()

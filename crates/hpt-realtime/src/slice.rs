@@ -36,6 +36,20 @@ impl ShortSlice {
     ///
     /// Returns [`RealtimeError::Slice`] if the kernel is older than Linux 6.12, if it refuses the slice, or if the thread
     /// has a real-time policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Sleeper;
+    /// use hpt_realtime::ShortSlice;
+    ///
+    /// let (mut sleeper, ms) = (Sleeper::new(), Duration::from_millis(1));
+    /// println!("{:?} late with the usual slice", sleeper.sleep(ms).late);
+    /// if let Ok(_slice) = ShortSlice::new(Duration::from_micros(100)) {
+    ///     println!("{:?} late with a short one", sleeper.sleep(ms).late);
+    /// }
+    /// ```
     pub fn new(slice: Duration) -> Result<Self, RealtimeError> {
         let refused = |cause| RealtimeError::Slice { slice, cause };
         let before = Scheduling::of_this_thread().map_err(refused)?;

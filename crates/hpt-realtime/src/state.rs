@@ -29,6 +29,18 @@ pub struct Binding {
 
 impl Binding {
     /// Returns the binding to this host's current boot; `None` if /proc does not contain the boot ID.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::state::Binding;
+    ///
+    /// match Binding::new(&Host::live()) {
+    ///     Some(binding) => println!("boot {}, processor {}", binding.boot, binding.processor),
+    ///     None => println!("/proc does not contain the boot ID"),
+    /// }
+    /// ```
     #[must_use]
     pub fn new(host: &Host) -> Option<Self> {
         Some(Self { boot: host.boot_id()?, processor: host.cpu().signature().to_owned() })
@@ -100,6 +112,18 @@ pub struct Store {
 
 impl Store {
     /// Creates a store in the directory `folder`. The directory itself is created by the first save.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::state::Store;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path().join("my-program");
+    /// let store = Store::new(&folder);
+    /// assert!(store.path("rates").starts_with(&folder) && !folder.exists());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), is_private: false }
@@ -111,6 +135,15 @@ impl Store {
     }
 
     /// Returns the path of the file for `purpose`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use hpt_realtime::state::Store;
+    ///
+    /// assert_eq!(Store::new("/run/my-program").path("rates"), Path::new("/run/my-program/rates"));
+    /// ```
     #[must_use]
     pub fn path(&self, purpose: &str) -> PathBuf {
         self.folder.join(purpose)
@@ -122,6 +155,22 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError::Unwritable`] if the file cannot be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::state::{Binding, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path();
+    /// let binding = Binding::new(&Host::live()).ok_or("no boot ID")?;
+    /// let store = Store::new(folder);
+    /// store.save("rates", &binding, b"first")?;
+    /// store.save("rates", &binding, b"second")?;
+    /// assert_eq!(store.load("rates", &binding)?, b"second");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[allow(clippy::disallowed_methods, reason = "the directory that holds the file")]
     pub fn save(&self, purpose: &str, binding: &Binding, payload: &[u8]) -> Result<(), StateError> {
         let path = self.path(purpose);
@@ -181,6 +230,21 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError::Unwritable`] if the lock file cannot be opened or locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::state::Store;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path();
+    /// let store = Store::new(folder);
+    /// let locked = store.lock("rates")?;
+    /// assert!(locked.is_some() && store.lock("rates")?.is_none());
+    /// drop(locked);
+    /// assert!(store.lock("rates")?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lock(&self, purpose: &str) -> Result<Option<Locked>, StateError> {
         let path = self.folder.join(format!("{purpose}.lock"));
         let locked = || {
@@ -206,6 +270,22 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`StateError::Unwritable`] if the file cannot be removed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::state::{Binding, StateError, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path();
+    /// let binding = Binding::new(&Host::live()).ok_or("no boot ID")?;
+    /// let store = Store::new(folder);
+    /// store.save("rates", &binding, b"payload")?;
+    /// store.remove("rates")?;
+    /// assert!(matches!(store.load("rates", &binding), Err(StateError::Missing { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[allow(clippy::disallowed_methods, reason = "the directory that holds the file")]
     pub fn remove(&self, purpose: &str) -> Result<(), StateError> {
         let path = self.path(purpose);
@@ -222,6 +302,23 @@ impl Store {
     ///
     /// Returns [`StateError`] if the file is missing, unreadable or damaged, or was saved during another boot or on
     /// another processor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::state::{Binding, StateError, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path();
+    /// let binding = Binding::new(&Host::live()).ok_or("no boot ID")?;
+    /// let store = Store::new(folder);
+    /// store.save("rates", &binding, b"payload")?;
+    /// assert_eq!(store.load("rates", &binding)?, b"payload");
+    /// let elsewhere = Binding { processor: "another".to_owned(), ..binding };
+    /// assert!(matches!(store.load("rates", &elsewhere), Err(StateError::Foreign { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(&self, purpose: &str, binding: &Binding) -> Result<Vec<u8>, StateError> {
         let path = self.path(purpose);
         let (content, _) = self.content_and_about(purpose)?;

@@ -33,6 +33,19 @@ impl Knob {
     ///
     /// Returns [`KnobError`] if the setting cannot be read, if another process is changing settings, or if another
     /// process was killed before it restored this setting.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// let mut change = Knob::clock_source().begin(&journal, "my-program")?;
+    /// change.set("hpet")?;
+    /// // Dropping the change restores the clocksource.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn begin(&self, journal: &Journal, by: &str) -> Result<Change, KnobError> {
         journal.changing(by)?.begin(self)
     }
@@ -46,6 +59,20 @@ impl Journal {
     ///
     /// Returns [`JournalError::Busy`] if another process holds the permission, or another error if the journal cannot
     /// be used.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// // No other program changes settings until this value and its changes are dropped.
+    /// let changing = journal.changing("my-program")?;
+    /// let mut change = changing.begin(&Knob::clock_source())?;
+    /// change.set("hpet")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn changing(&self, by: &str) -> Result<Changing, JournalError> {
         let held = Held { locks: self.lock()?, being_changed: Mutex::default() };
         Ok(Changing { journal: self.clone(), by: by.to_owned(), held: Arc::new(held) })
@@ -59,6 +86,20 @@ impl Changing {
     ///
     /// Returns [`KnobError`] if the setting cannot be read, if a change to it is already in progress, or if another
     /// process was killed before it restored the setting.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let changing = Journal::open(Journal::FOLDER, &Host::live())?.changing("my-program")?;
+    /// let mut swappiness = changing.begin(&Knob::new("swappiness", "/proc/sys/vm/swappiness"))?;
+    /// let mut clock_source = changing.begin(&Knob::clock_source())?;
+    /// swappiness.set("10")?;
+    /// clock_source.set("hpet")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn begin(&self, knob: &Knob) -> Result<Change, KnobError> {
         let before = knob.value()?;
         let mut being_changed = self.being_changed();
@@ -87,6 +128,20 @@ impl Changing {
     /// # Errors
     ///
     /// Returns [`JournalError::LeftBehind`] for the first such setting, or another error if a journal cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, JournalError};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// match journal.changing("my-program")?.check_nothing_left() {
+    ///     Ok(()) => println!("all settings have been restored"),
+    ///     Err(left) => println!("{left}"),
+    /// }
+    /// # Ok::<(), JournalError>(())
+    /// ```
     pub fn check_nothing_left(&self) -> Result<(), JournalError> {
         let mut journals = [&self.journal].into_iter().chain(&self.held.locks.elsewhere);
         journals.try_for_each(Journal::refuse_anything_left)
@@ -115,6 +170,18 @@ pub struct Change {
 
 impl Change {
     /// Returns the original value of the setting.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// let change = Knob::clock_source().begin(&journal, "my-program")?;
+    /// println!("the clocksource is {}", change.before());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn before(&self) -> &str {
         &self.entry.before
@@ -126,6 +193,22 @@ impl Change {
     ///
     /// Returns [`KnobError`] if any of these steps fails. Even then, the original value is restored when this change is
     /// dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob, KnobError};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// let mut change = Knob::clock_source().begin(&journal, "my-program")?;
+    /// match change.set("hpet") {
+    ///     Ok(()) => println!("the kernel uses hpet"),
+    ///     Err(KnobError::Overridden { is, .. }) => println!("the kernel uses {is} nevertheless"),
+    ///     Err(refused) => println!("{refused}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set(&mut self, value: &str) -> Result<(), KnobError> {
         if !is_a_line(value) {
             return Err(KnobError::NotALine { value: value.to_owned() });
@@ -154,6 +237,20 @@ impl Change {
     /// # Errors
     ///
     /// Returns [`KnobError`] if the journal cannot be written; the setting is then restored.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// let mut change = Knob::clock_source().begin(&journal, "my-program")?;
+    /// change.set("hpet")?;
+    /// // The clocksource stays hpet after the program has ended.
+    /// change.keep()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keep(mut self) -> Result<(), KnobError> {
         if !self.entry.set_to.is_empty() {
             self.entry.lasting = true;
@@ -170,6 +267,20 @@ impl Change {
     /// Returns [`KnobError::ChangedSince`] if another process has changed the setting in the meantime. In that case,
     /// the setting keeps its current value, and the journal entry is removed. After any other error, the journal still
     /// holds the original value.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Knob};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// let mut change = Knob::clock_source().begin(&journal, "my-program")?;
+    /// change.set("hpet")?;
+    /// // Unlike dropping the change, this returns errors.
+    /// change.restore()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn restore(mut self) -> Result<(), KnobError> {
         self.put_back()
     }

@@ -170,6 +170,16 @@ const LONGEST_STEPS_NS: [(&str, u64); 13] = [
 
 impl KnownClockSource {
     /// Returns the known properties of the clocksource `name`; `None` if this crate has no description of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::KnownClockSource;
+    ///
+    /// let tsc = KnownClockSource::named("tsc").expect("it is known");
+    /// assert_eq!(tsc.what, "the processor's timestamp counter");
+    /// assert!(KnownClockSource::named("sundial").is_none());
+    /// ```
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)
@@ -219,6 +229,18 @@ pub struct ClockSourceOutline {
 }
 
 /// Examines the clocksources of `host`.
+///
+/// # Examples
+///
+/// ```
+/// use hpt_core::Host;
+/// use hpt_realtime::knobs::outline_clock_sources;
+///
+/// for source in outline_clock_sources(&Host::live()).listed {
+///     let what = source.known.map_or("unknown", |known| known.what);
+///     println!("{}{}: {what}", source.name, if source.current { " (current)" } else { "" });
+/// }
+/// ```
 #[must_use]
 pub fn outline_clock_sources(host: &Host) -> ClockSourceOutline {
     let sources = host.clock_sources();

@@ -118,6 +118,19 @@ impl Journal {
     /// # Errors
     ///
     /// Returns [`JournalError::NoBootId`] if the boot ID cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, JournalError};
+    ///
+    /// match Journal::open(Journal::FOLDER, &Host::live()) {
+    ///     Ok(journal) => println!("{}", journal.path().display()),
+    ///     Err(JournalError::NoBootId) => println!("mount /proc"),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
     pub fn open(folder: impl Into<PathBuf>, host: &Host) -> Result<Self, JournalError> {
         let journal =
             Binding::new(host).map(|binding| Self::bound_to(folder, binding)).ok_or(JournalError::NoBootId)?;
@@ -141,12 +154,35 @@ impl Journal {
     }
 
     /// Returns the journal's directory, which may not exist yet.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::Journal;
+    ///
+    /// let journal = Journal::open("/run/my-daemon", &Host::live())?;
+    /// assert_eq!(journal.folder().to_str(), Some("/run/my-daemon"));
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Returns the path of the journal's file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::Journal;
+    ///
+    /// let journal = Journal::open("/run/my-daemon", &Host::live())?;
+    /// assert_eq!(journal.path(), Path::new("/run/my-daemon/journal"));
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.store.path(PURPOSE)
@@ -154,6 +190,18 @@ impl Journal {
 
     /// Returns the directories of the other journals that are in use on this machine, as listed in the machine-wide
     /// lock file. The list is empty if that file cannot be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::Journal;
+    ///
+    /// for folder in Journal::open(Journal::FOLDER, &Host::live())?.elsewhere() {
+    ///     println!("another program keeps its journal in {}", folder.display());
+    /// }
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     #[must_use]
     pub fn elsewhere(&self) -> Vec<PathBuf> {
         let note = self.machine.as_deref().map(|folder| read_regular_file(&folder.join(LOCK_OF_THE_MACHINE)));
@@ -201,6 +249,25 @@ impl Journal {
     /// # Errors
     ///
     /// Returns [`JournalError`] if the journal cannot be read or is damaged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Contents, Journal};
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// match journal.contents() {
+    ///     Ok(Contents::Entries(entries)) => {
+    ///         for entry in entries {
+    ///             println!("{} was {} before {} changed it", entry.kind, entry.before, entry.by);
+    ///         }
+    ///     }
+    ///     Ok(Contents::Nothing | Contents::OfAnotherBoot) => println!("no setting is changed"),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     pub fn contents(&self) -> Result<Contents, JournalError> {
         let Some(saved) = self.saved()? else { return Ok(Contents::Nothing) };
         if saved.boot != self.binding.boot {
@@ -217,6 +284,19 @@ impl Journal {
     /// # Errors
     ///
     /// Returns [`JournalError`] if the journal cannot be read or is damaged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::Journal;
+    ///
+    /// let journal = Journal::open(Journal::FOLDER, &Host::live())?;
+    /// if let Ok(Some(processor)) = journal.written_on_another_processor() {
+    ///     println!("this virtual machine has been migrated; before, it ran on {processor}");
+    /// }
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     pub fn written_on_another_processor(&self) -> Result<Option<String>, JournalError> {
         let saved = self.saved()?.filter(|saved| saved.boot == self.binding.boot);
         Ok(saved.map(|saved| saved.processor).filter(|processor| *processor != self.binding.processor))
@@ -247,6 +327,22 @@ impl Journal {
     ///
     /// Returns [`JournalError`] if the journal cannot be read. A setting that cannot be restored is not an error; it
     /// has the outcome [`Restored::Failed`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use hpt_core::Host;
+    /// use hpt_realtime::knobs::{Journal, Restored};
+    ///
+    /// for outcome in Journal::open(Journal::FOLDER, &Host::live())?.restore()? {
+    ///     match outcome.came {
+    ///         Restored::PutBack { from } => println!("{}: {} instead of {from}", outcome.kind, outcome.before),
+    ///         Restored::Failed(error) => eprintln!("{}: {error}", outcome.kind),
+    ///         Restored::WasBack | Restored::ChangedSince { .. } => {}
+    ///     }
+    /// }
+    /// # Ok::<(), hpt_realtime::knobs::JournalError>(())
+    /// ```
     pub fn restore(&self) -> Result<Vec<Outcome>, JournalError> {
         if self.contents()? == Contents::Nothing {
             if !self.store.unfinished_files(PURPOSE).is_empty() {

@@ -43,24 +43,62 @@ pub struct Knob {
 
 impl Knob {
     /// Returns the setting in the file `path`; `kind` is its name in messages and in the journal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::Knob;
+    ///
+    /// let swappiness = Knob::new("swappiness", "/proc/sys/vm/swappiness");
+    /// assert_eq!(swappiness.kind(), "swappiness");
+    /// ```
     #[must_use]
     pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
         Self { kind: kind.into(), path: path.into() }
     }
 
     /// Returns the setting that selects the kernel's clocksource.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::Knob;
+    ///
+    /// match Knob::clock_source().value() {
+    ///     Ok(name) => println!("the kernel uses {name}"),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
     #[must_use]
     pub fn clock_source() -> Self {
         Self::new(CLOCK_SOURCE.name, CLOCK_SOURCE.path)
     }
 
     /// Returns the name of the setting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::Knob;
+    ///
+    /// assert_eq!(Knob::new("swappiness", "/proc/sys/vm/swappiness").kind(), "swappiness");
+    /// ```
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
     /// Returns the path of the setting's file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use hpt_realtime::knobs::Knob;
+    ///
+    /// let swappiness = Knob::new("swappiness", "/proc/sys/vm/swappiness");
+    /// assert_eq!(swappiness.path(), Path::new("/proc/sys/vm/swappiness"));
+    /// ```
     #[must_use]
     pub fn path(&self) -> &Path {
         Path::new(&self.path)
@@ -72,6 +110,17 @@ impl Knob {
     /// # Errors
     ///
     /// Returns [`KnobError::Unreadable`] if the file cannot be read or is not one line of text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::Knob;
+    ///
+    /// match Knob::new("swappiness", "/proc/sys/vm/swappiness").value() {
+    ///     Ok(value) => assert!(!value.ends_with('\n')),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
     pub fn value(&self) -> Result<String, KnobError> {
         let unreadable = |cause| KnobError::Unreadable { path: self.path().to_owned(), cause };
         if let Some(socket) = irqbalance::socket(self.path()) {
@@ -89,6 +138,18 @@ impl Knob {
     ///
     /// Returns [`KnobError::NotAllowed`] if this process lacks permission to change the setting or if the file system
     /// is read-only, or [`KnobError::Unreadable`] if there is no such setting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::{Knob, KnobError};
+    ///
+    /// match Knob::clock_source().may_be_set() {
+    ///     Ok(()) => println!("this process may change the clocksource"),
+    ///     Err(KnobError::NotAllowed { path, .. }) => println!("only root may write {}", path.display()),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// ```
     pub fn may_be_set(&self) -> Result<(), KnobError> {
         if irqbalance::socket(self.path()).is_some() {
             return self.value().map(drop);

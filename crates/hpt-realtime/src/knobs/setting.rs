@@ -13,6 +13,20 @@ pub struct Setting {
 
 impl Setting {
     /// Creates a setting with its new value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::{Knob, Setting};
+    ///
+    /// let settings = [
+    ///     Setting::new(Knob::clock_source(), "tsc"),
+    ///     Setting::new(Knob::new("swappiness", "/proc/sys/vm/swappiness"), "10"),
+    /// ];
+    /// for setting in &settings {
+    ///     println!("{}={}", setting.knob().kind(), setting.value());
+    /// }
+    /// ```
     #[must_use]
     pub fn new(knob: Knob, value: impl Into<String>) -> Self {
         Self { knob, value: value.into() }
@@ -28,12 +42,30 @@ impl Setting {
     }
 
     /// Returns the setting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::{Knob, Setting};
+    ///
+    /// let setting = Setting::new(Knob::clock_source(), "tsc");
+    /// assert_eq!(setting.knob(), &Knob::clock_source());
+    /// ```
     #[must_use]
     pub fn knob(&self) -> &Knob {
         &self.knob
     }
 
     /// Returns the new value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hpt_realtime::knobs::{Knob, Setting};
+    ///
+    /// let setting = Setting::new(Knob::clock_source(), "tsc");
+    /// assert_eq!(setting.value(), "tsc");
+    /// ```
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
