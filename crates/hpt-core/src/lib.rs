@@ -94,7 +94,7 @@
 //!     }
 //! }
 //! let counter = source::choose(&host)?.source;
-//! let clock = source::open(&host, "monotonic-raw")?;
+//! let clock = source::open(&host, "monotonic")?;
 //! let calibration = calibrate(&counter, &clock, Duration::from_millis(50))?;
 //! println!("{calibration}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

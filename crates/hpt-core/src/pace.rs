@@ -219,6 +219,43 @@ impl Pacer {
         self.sleeper.waker()
     }
 
+    /// Returns the period.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use hpt_core::Pacer;
+    ///
+    /// assert_eq!(Pacer::new(Duration::from_millis(1)).period(), Duration::from_millis(1));
+    /// ```
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Begins a new grid: the next deadline is one period from now. Skipped periods are not counted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{thread, time::Duration};
+    /// use hpt_core::{Instant, Pacer};
+    ///
+    /// let mut pacer = Pacer::new(Duration::from_millis(1));
+    /// // The loop pauses, for example for a new configuration.
+    /// thread::sleep(Duration::from_millis(5));
+    /// pacer.reset();
+    /// let now = Instant::now();
+    /// let tick = pacer.wait();
+    /// assert!(tick.deadline <= now + Duration::from_millis(1));
+    /// assert_eq!(pacer.counts().skipped, tick.skipped);
+    /// ```
+    pub fn reset(&mut self) {
+        self.next = Instant::now().saturating_add(self.period);
+        self.began_late = false;
+    }
+
     /// Returns the counts of ticks, overruns and skipped periods so far.
     ///
     /// # Examples

@@ -64,7 +64,7 @@ pub use self::{
 };
 pub use self::{
     limits::{CAP_IPC_LOCK, CAP_SYS_NICE, Limits},
-    machine::{turbo, with_governor, without_turbo},
+    machine::{governor_settings, no_turbo_settings, turbo},
 };
 pub use self::{
     program::{Ended, Program, Signals, StartError},

@@ -85,9 +85,9 @@ pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
 ///
 /// ```
 /// use hpt_core::Host;
-/// use hpt_realtime::with_governor;
+/// use hpt_realtime::governor_settings;
 ///
-/// match with_governor(&Host::live(), &[0], "performance") {
+/// match governor_settings(&Host::live(), &[0], "performance") {
 ///     Ok(settings) => {
 ///         for setting in settings {
 ///             println!("{} would become {}", setting.knob().path().display(), setting.value());
@@ -96,7 +96,7 @@ pub(super) fn governor(host: &Host, cpu: usize) -> Option<String> {
 ///     Err(refused) => println!("{refused}"),
 /// }
 /// ```
-pub fn with_governor(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Setting>, RealtimeError> {
+pub fn governor_settings(host: &Host, cpus: &[usize], name: &str) -> Result<Vec<Setting>, RealtimeError> {
     for &cpu in cpus {
         let path = GOVERNOR.path_of(&[cpu]);
         if governor(host, cpu).is_none() {
@@ -145,14 +145,14 @@ pub fn turbo(host: &Host) -> Option<bool> {
 ///
 /// ```
 /// use hpt_core::Host;
-/// use hpt_realtime::without_turbo;
+/// use hpt_realtime::no_turbo_settings;
 ///
-/// match without_turbo(&Host::live(), &[0]) {
+/// match no_turbo_settings(&Host::live(), &[0]) {
 ///     Ok(settings) => println!("files to change: {}", settings.len()),
 ///     Err(refused) => println!("{refused}"),
 /// }
 /// ```
-pub fn without_turbo(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
+pub fn no_turbo_settings(host: &Host, cpus: &[usize]) -> Result<Vec<Setting>, RealtimeError> {
     if let Some(switch) = [NO_TURBO, BOOST].iter().find(|switch| host.text(switch.path).is_some()) {
         return Ok(vec![Setting::of(host, switch, &[], switch.better)]);
     }
@@ -174,7 +174,7 @@ pub(super) mod tests {
 
     use tempfile::TempDir;
 
-    use super::{Throttling, governor, throttling, turbo, with_governor, without_throttling, without_turbo};
+    use super::{Throttling, governor, governor_settings, no_turbo_settings, throttling, turbo, without_throttling};
     use crate::RealtimeError;
     use hpt_sys::host::{Facts, Host};
 
@@ -240,28 +240,28 @@ pub(super) mod tests {
     #[test]
     fn cpus_that_share_a_frequency_have_one_governor() {
         let machine = Machine::new("950000");
-        let settings = with_governor(&machine.host, &[0, 1], "performance").expect("an available governor");
+        let settings = governor_settings(&machine.host, &[0, 1], "performance").expect("an available governor");
         assert_eq!(settings.len(), 1);
         assert!(settings[0].knob.path().ends_with("cpufreq/policy0/scaling_governor"));
         assert_eq!(governor(&machine.host, 1).as_deref(), Some("powersave"));
-        let unknown = with_governor(&machine.host, &[0], "haste").expect_err("an unavailable governor");
+        let unknown = governor_settings(&machine.host, &[0], "haste").expect_err("an unavailable governor");
         assert!(unknown.to_string().contains("available: performance, powersave"), "{unknown}");
-        let absent = with_governor(&machine.host, &[7], "performance").expect_err("a CPU that does not exist");
+        let absent = governor_settings(&machine.host, &[7], "performance").expect_err("a CPU that does not exist");
         assert!(matches!(absent, RealtimeError::NoSuchSetting { .. }), "{absent}");
     }
 
     #[test]
     fn the_turbo_switch_is_found_where_it_exists() {
         let machine = Machine::new("950000");
-        assert!(matches!(without_turbo(&machine.host, &[0]), Err(RealtimeError::NoSuchSetting { .. })));
+        assert!(matches!(no_turbo_settings(&machine.host, &[0]), Err(RealtimeError::NoSuchSetting { .. })));
         assert_eq!(turbo(&machine.host), None);
         machine.write("sys/devices/system/cpu/cpufreq/policy0/boost", "1");
-        assert_eq!(without_turbo(&machine.host, &[0, 1]).expect("a setting per policy").len(), 1);
+        assert_eq!(no_turbo_settings(&machine.host, &[0, 1]).expect("a setting per policy").len(), 1);
         machine.write("sys/devices/system/cpu/cpufreq/boost", "1");
-        let of_all = without_turbo(&machine.host, &[0]).expect("a setting for all CPUs");
+        let of_all = no_turbo_settings(&machine.host, &[0]).expect("a setting for all CPUs");
         assert_eq!((of_all[0].value.as_str(), turbo(&machine.host)), ("0", Some(true)));
         machine.write("sys/devices/system/cpu/intel_pstate/no_turbo", "1");
-        let of_intel = without_turbo(&machine.host, &[0]).expect("a setting for all CPUs");
+        let of_intel = no_turbo_settings(&machine.host, &[0]).expect("a setting for all CPUs");
         assert_eq!((of_intel[0].value.as_str(), turbo(&machine.host)), ("1", Some(false)));
     }
 }

@@ -84,8 +84,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error if it refuses to report the state of the program, as in a sandbox. The program has
-    /// ended nevertheless, unless /proc is not mounted.
+    /// Returns the kernel's error, although no such error is known to occur.
     ///
     /// # Examples
     ///
@@ -233,7 +232,8 @@ impl Program<'_> {
     ///
     /// # Errors
     ///
-    /// Returns the kernel's error, although no such error is known to occur.
+    /// Returns the kernel's error if it refuses to report the state of the program, as in a sandbox. The program has
+    /// ended nevertheless, unless /proc is not mounted.
     ///
     /// # Examples
     ///

@@ -104,7 +104,7 @@ impl Setup {
             throttling_accepted: false,
             best_effort: false,
             journal: None,
-            by: "a program using hpt-core".to_owned(),
+            by: "a program using hpt-realtime".to_owned(),
         }
     }
 
@@ -453,11 +453,11 @@ impl Setup {
             self.change(&mut held, &mut changing, "throttling", settings)?;
         }
         if let Some(governor) = &self.governor {
-            let settings = machine::with_governor(host, &cpus, governor);
+            let settings = machine::governor_settings(host, &cpus, governor);
             self.change(&mut held, &mut changing, "governor", settings)?;
         }
         if self.without_turbo {
-            let settings = machine::without_turbo(host, &cpus);
+            let settings = machine::no_turbo_settings(host, &cpus);
             self.change(&mut held, &mut changing, "turbo", settings)?;
         }
         if let Some(latency) = self.waking_within {

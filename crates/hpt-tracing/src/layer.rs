@@ -78,7 +78,8 @@ impl SpanTimes {
         Self { recorder: Arc::new(Recorder::new(digits, with_busy)) }
     }
 
-    /// Records only total times. Entering and leaving a span then costs nothing.
+    /// Records only total times. Entering and leaving a span then costs nothing. Call this before
+    /// [`layer`](Self::layer): an earlier layer records elsewhere.
     ///
     /// # Examples
     ///
@@ -97,7 +98,8 @@ impl SpanTimes {
         Self::with(self.recorder.digits(), false)
     }
 
-    /// Records quantiles with 1 to 5 significant digits. Each further digit takes about ten times the memory.
+    /// Records quantiles with 1 to 5 significant digits. Each further digit takes about ten times the memory. Call this
+    /// before [`layer`](Self::layer): an earlier layer records elsewhere.
     ///
     /// # Examples
     ///

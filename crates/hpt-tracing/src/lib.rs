@@ -8,6 +8,7 @@
 //! | print log lines with timestamps of fixed width | [`time::Uptime`] and [`time::WallClock`] |
 //!
 //! ```
+//! # #[cfg(feature = "fmt")] {
 //! use hpt_tracing::{SpanTimes, time::Uptime};
 //! use tracing_subscriber::{fmt, layer::SubscriberExt, registry};
 //!
@@ -23,6 +24,7 @@
 //! println!("{} spans, the slowest took {:?}", work.total.count(), work.total.max());
 //! assert_eq!(work.total.count(), 100);
 //! print!("{snapshot}");
+//! # }
 //! ```
 //!
 //! # Features

@@ -249,7 +249,7 @@ impl From<FitError> for CalibrateError {
 /// use hpt_core::{Host, PosixClock, PosixId, calibrate, source};
 ///
 /// let host = Host::live();
-/// let reference = PosixClock::open(&host, PosixId::MonotonicRaw)?;
+/// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
 /// let source = source::choose(&host)?.source;
 /// let calibration = calibrate::calibrate(&source, &reference, Duration::from_millis(10))?;
 /// println!("{} ± {:?} ppm", calibration.frequency, calibration.bound_ppm());

@@ -28,17 +28,16 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use hpt_core::{FixedRateClock, Host, PosixClock, PosixId, Tsc, calibrate};
+/// use hpt_core::{FixedRateClock, Host, PosixClock, PosixId, calibrate, source};
 /// use std::time::Duration;
 ///
 /// let host = Host::live();
-/// # if let Ok(tsc) = Tsc::open(&host) {
-/// let raw = PosixClock::open(&host, PosixId::MonotonicRaw)?;
-/// let calibration = calibrate::calibrate(&tsc, &raw, Duration::from_millis(10))?;
-/// let clock = FixedRateClock::new(tsc, calibration.frequency)?;
+/// let counter = source::choose(&host)?.source;
+/// let reference = PosixClock::open(&host, PosixId::Monotonic)?;
+/// let calibration = calibrate::calibrate(&counter, &reference, Duration::from_millis(10))?;
+/// let clock = FixedRateClock::new(counter, calibration.frequency)?;
 /// let start = clock.now();
 /// println!("reading the clock again took {:?}", clock.now() - start);
-/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -11,14 +11,8 @@ use hpt_sys::{
 
 use super::{SelfTestError, SourceId, SourceInfo, TimeSource};
 
-mod sealed {
-    pub trait Sealed {}
-}
-pub(super) use sealed::Sealed;
-
-/// A family of sources, with methods to find and open them. This trait is sealed: to add your own source, implement
-/// [`TimeSource`].
-pub trait Backend: Sealed + fmt::Debug + Sync {
+/// A family of sources, with methods to find and open them.
+pub(crate) trait Backend: fmt::Debug + Sync {
     /// Returns the names of the backend's sources that are listed on every machine.
     fn ids(&self) -> Vec<SourceId>;
 

@@ -9,7 +9,7 @@ use hpt_sys::{
 
 use super::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
-    SourceInfo, StatedBy, TimeSource, backend::Sealed,
+    SourceInfo, StatedBy, TimeSource,
 };
 
 /// A clock of the operating system.
@@ -143,8 +143,6 @@ impl TimeSource for PosixClock {
 
 #[derive(Debug)]
 pub(super) struct PosixBackend;
-
-impl Sealed for PosixBackend {}
 
 impl Backend for PosixBackend {
     fn ids(&self) -> Vec<SourceId> {

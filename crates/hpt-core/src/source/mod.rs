@@ -14,6 +14,7 @@ mod time_source;
 #[cfg(target_has_atomic = "64")]
 mod widen;
 
+pub(crate) use self::backend::Backend;
 #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
 use self::elsewhere::BACKENDS;
 #[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
@@ -28,7 +29,7 @@ pub use self::linux::*;
 #[cfg(target_has_atomic = "64")]
 pub use self::widen::{WidenError, Widened};
 pub use self::{
-    backend::{Backend, KernelVerdict, MissingRight, Opened, ProbeReport, SourceError},
+    backend::{KernelVerdict, MissingRight, Opened, ProbeReport, SourceError},
     bracket::{Pair, Reference},
     info::{Nominal, Quantity, RateKind, ReadPath, Scope, SourceId, SourceInfo, StatedBy},
     select::{Candidate, Chosen, Fitness, Selection, SourceVerdict, choose, select},

@@ -307,7 +307,7 @@ fn judge(info: &SourceInfo, first: &Pair, last: &Pair, steps: &Steps) -> Result<
     // A source that advances with the kernel's tick lags by the lateness of the tick. The tick that is due at the end
     // may be as late as the latest tick observed.
     let step = if info.is_moved_by_the_tick() {
-        steps.largest_ticks().max(info.claimed_resolution_ticks()).saturating_mul(2)
+        steps.largest_ticks().unwrap_or(0).max(info.claimed_resolution_ticks()).saturating_mul(2)
     } else {
         step
     };

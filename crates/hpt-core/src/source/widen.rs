@@ -35,7 +35,7 @@ const COARSE_FROM: Duration = Duration::from_secs(10);
 /// # Error
 ///
 /// There is no error as long as the counter is read at least once per [`horizon`](Self::horizon), which is longer than
-/// a hundred wraps. This holds even if the counter and the clock drift apart by one part in a thousand. After a longer
+/// a hundred wraps, or shorter if the clock advances with the kernel's tick. This holds even if the counter and the clock drift apart by one part in a thousand. After a longer
 /// interval, the number of wraps is an estimate from the clock. Even then, readings never go backwards.
 /// [`guesses`](Self::guesses) returns the number of such estimates.
 ///
@@ -244,6 +244,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     /// # }
     /// # Ok::<(), hpt_core::source::WidenError>(())
     /// ```
+    #[must_use]
     pub fn guesses(&self) -> u64 {
         self.guesses.load(Ordering::Relaxed)
     }
@@ -266,6 +267,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     /// # }
     /// # Ok::<(), hpt_core::source::WidenError>(())
     /// ```
+    #[must_use]
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.horizon_ns / 2)
     }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram as Hdr;
 use super::Spread;
 
 /// A histogram of tick differences or other integers, in bounded memory. [`Durations`](super::Durations) is one of durations.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Histogram {
     counts: Hdr<u64>,
     /// The exact minimum and maximum; the counts keep only three significant digits.
@@ -22,6 +22,13 @@ pub struct Class {
     pub largest_ticks: u64,
     /// The number of samples in the class.
     pub samples: u64,
+}
+
+impl PartialEq for Histogram {
+    /// Compares the samples and the precision, and not the size of the tables.
+    fn eq(&self, other: &Self) -> bool {
+        self.ends == other.ends && self.counts.sigfig() == other.counts.sigfig() && self.classes().eq(other.classes())
+    }
 }
 
 impl fmt::Debug for Histogram {
@@ -308,6 +315,19 @@ mod tests {
     #[test]
     fn an_empty_histogram_has_no_distribution() {
         assert_eq!(Histogram::new().spread(1.0), None);
+    }
+
+    #[test]
+    fn histograms_with_the_same_samples_are_equal_whatever_their_tables_hold() {
+        let (mut used, mut roomy, mut plain) = (Histogram::new(), Histogram::with_room(1 << 40), Histogram::new());
+        used.record(1 << 50);
+        used.clear();
+        let are_equal = |all: [&Histogram; 3]| all.iter().all(|one| all.iter().all(|other| one == other));
+        assert!(are_equal([&used, &roomy, &plain]));
+        [&mut used, &mut roomy, &mut plain].into_iter().for_each(|histogram| histogram.record(7));
+        assert!(are_equal([&used, &roomy, &plain]));
+        plain.record(7);
+        assert!(used != plain && plain != roomy && Histogram::with_digits(2) != Histogram::new());
     }
 
     #[test]

@@ -99,8 +99,8 @@ impl Steps {
         if self.count == 0 { None } else { Some(self.smallest) }
     }
 
-    /// Returns the largest step observed, in ticks; 0 if the counter never advanced. The largest step includes delays
-    /// from interrupts and late kernel ticks.
+    /// Returns the largest step observed, in ticks; `None` if the counter never advanced. The largest step includes
+    /// delays from interrupts and late kernel ticks.
     ///
     /// # Examples
     ///
@@ -109,11 +109,11 @@ impl Steps {
     ///
     /// let mut steps = Steps::default();
     /// [26, 9_000, 39].into_iter().for_each(|step| steps.record(step));
-    /// assert_eq!(steps.largest_ticks(), 9_000);
+    /// assert_eq!(steps.largest_ticks(), Some(9_000));
     /// ```
     #[must_use]
-    pub const fn largest_ticks(&self) -> u64 {
-        self.largest
+    pub const fn largest_ticks(&self) -> Option<u64> {
+        if self.count == 0 { None } else { Some(self.largest) }
     }
 
     /// Returns the greatest common divisor of all steps observed, in ticks; `None` if the counter never advanced. A

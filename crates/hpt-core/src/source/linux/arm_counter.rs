@@ -11,7 +11,7 @@ use hpt_sys::{
 
 use crate::source::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
-    StatedBy, TimeSource, backend::Sealed,
+    StatedBy, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("arm-counter");
@@ -243,8 +243,6 @@ fn cost_line(costs: Option<(u64, u64)>, errata: &[&str]) -> String {
 
 #[derive(Debug)]
 pub(super) struct ArmCounterBackend;
-
-impl Sealed for ArmCounterBackend {}
 
 impl Backend for ArmCounterBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::source::{
     Backend, KernelVerdict, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
-    SourceInfo, TimeSource, backend::Sealed,
+    SourceInfo, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("arm-cycles");
@@ -253,8 +253,6 @@ fn refusal(why: CyclesRefused, host: &Host, cpu: usize) -> SourceError {
 
 #[derive(Debug)]
 pub(super) struct ArmCyclesBackend;
-
-impl Sealed for ArmCyclesBackend {}
 
 impl Backend for ArmCyclesBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -2,7 +2,7 @@
 
 use hpt_sys::host::Host;
 
-use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId, backend::Sealed};
+use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId};
 
 pub(super) const BCM_SYSTIMER: &dyn Backend = &NotBuilt(&["bcm-systimer", "bcm-systimer-low"]);
 pub(super) const HPET: &dyn Backend = &NotBuilt(&["hpet", "hpet-low"]);
@@ -15,8 +15,6 @@ const REFUSAL: SourceError = SourceError::NotBuilt { feature: "devices" };
 
 #[derive(Debug)]
 struct NotBuilt(&'static [&'static str]);
-
-impl Sealed for NotBuilt {}
 
 impl Backend for NotBuilt {
     fn ids(&self) -> Vec<SourceId> {

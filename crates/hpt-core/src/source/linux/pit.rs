@@ -2,7 +2,7 @@
 
 use hpt_sys::host::{Architecture, Host};
 
-use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId, backend::Sealed};
+use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId};
 
 const ID: SourceId = SourceId::new("pit");
 
@@ -22,8 +22,6 @@ fn refusal(host: &Host) -> SourceError {
 
 #[derive(Debug)]
 pub(super) struct PitBackend;
-
-impl Sealed for PitBackend {}
 
 impl Backend for PitBackend {
     fn ids(&self) -> Vec<SourceId> {

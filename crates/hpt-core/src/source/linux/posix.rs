@@ -11,7 +11,7 @@ use hpt_sys::{
 
 use crate::source::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError, SourceId,
-    SourceInfo, StatedBy, TimeSource, backend::Sealed,
+    SourceInfo, StatedBy, TimeSource,
 };
 
 /// A kernel clock that is shared by the whole system or by the whole process.
@@ -399,8 +399,6 @@ fn path_of_costs(library_ns: u64, system_call_ns: u64) -> ReadPath {
 
 #[derive(Debug)]
 pub(super) struct PosixBackend;
-
-impl Sealed for PosixBackend {}
 
 impl Backend for PosixBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -8,7 +8,7 @@ use hpt_sys::{
 
 use crate::source::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
-    StatedBy, TimeSource, backend::Sealed,
+    StatedBy, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("riscv-time");
@@ -114,8 +114,6 @@ fn evidence(host: &Host) -> Vec<String> {
 
 #[derive(Debug)]
 pub(super) struct RiscvTimeBackend;
-
-impl Sealed for RiscvTimeBackend {}
 
 impl Backend for RiscvTimeBackend {
     fn ids(&self) -> Vec<SourceId> {

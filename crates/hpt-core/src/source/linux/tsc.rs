@@ -10,7 +10,7 @@ use hpt_sys::{
 
 use crate::source::{
     Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
-    StatedBy, TimeSource, backend::Sealed,
+    StatedBy, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("tsc");
@@ -221,8 +221,6 @@ pub fn permit_counter() -> io::Result<bool> {
 
 #[derive(Debug)]
 pub(super) struct TscBackend;
-
-impl Sealed for TscBackend {}
 
 impl Backend for TscBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -1,9 +1,9 @@
 //! The fixes that can be applied and undone while the machine runs, as settings.
 
 use hpt_realtime::{
-    RealtimeError,
+    RealtimeError, governor_settings,
     knobs::{Knob, Setting, irqbalance},
-    with_governor, without_turbo,
+    no_turbo_settings,
 };
 use hpt_sys::{
     host::{Core, Host, Interrupt, Known},
@@ -74,9 +74,9 @@ impl TunedMachine<'_> {
         let of_rule = of_rule.filter(|(_, trial)| trial.rule == rule);
         let fixes = of_rule.filter_map(|(known, trial)| {
             let change = match trial.fix {
-                "governor" => of(with_governor(self.host, &[self.cpu], GOVERNOR.better)),
+                "governor" => of(governor_settings(self.host, &[self.cpu], GOVERNOR.better)),
                 "minimum-frequency" => self.minimum(),
-                "turbo" => of(without_turbo(self.host, &[self.cpu])),
+                "turbo" => of(no_turbo_settings(self.host, &[self.cpu])),
                 "idle-states" => self.idle_states(),
                 "dma-latency" => RunTimeChange::LatencyLimit,
                 "fair-server" => self.fair_server(),

@@ -14,7 +14,7 @@ use hpt_sys::{
 use super::{rights, tested};
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
-    StatedBy, TimeSource, backend::Sealed,
+    StatedBy, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("acpi-pm");
@@ -227,8 +227,6 @@ fn verdict(host: &Host) -> KernelVerdict {
 
 #[derive(Debug)]
 pub(super) struct AcpiPmBackend;
-
-impl Sealed for AcpiPmBackend {}
 
 impl Backend for AcpiPmBackend {
     fn ids(&self) -> Vec<SourceId> {

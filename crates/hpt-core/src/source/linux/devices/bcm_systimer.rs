@@ -17,7 +17,7 @@ use hpt_sys::{
 use super::{rights, split_counter::read_split_counter, tested};
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId,
-    SourceInfo, StatedBy, TimeSource, backend::Sealed,
+    SourceInfo, StatedBy, TimeSource,
 };
 
 const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
@@ -343,8 +343,6 @@ fn verdict(host: &Host, here: bool) -> KernelVerdict {
 
 #[derive(Debug)]
 pub(super) struct BcmSystimerBackend;
-
-impl Sealed for BcmSystimerBackend {}
 
 impl Backend for BcmSystimerBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -19,7 +19,7 @@ use hpt_sys::{
 use super::{split_counter::read_split_counter, tested};
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId,
-    SourceInfo, StatedBy, TimeSource, backend::Sealed,
+    SourceInfo, StatedBy, TimeSource,
 };
 
 const WIDE_ID: SourceId = SourceId::new("hpet");
@@ -374,8 +374,6 @@ fn report(host: &Host, id: SourceId, description: &'static str) -> ProbeReport {
 
 #[derive(Debug)]
 pub(super) struct HpetBackend;
-
-impl Sealed for HpetBackend {}
 
 impl Backend for HpetBackend {
     fn ids(&self) -> Vec<SourceId> {

@@ -16,7 +16,6 @@ use super::{
 };
 use crate::source::{
     Backend, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo, StatedBy, TimeSource,
-    backend::Sealed,
 };
 
 const CLOCKS: Numbered = Numbered {
@@ -235,8 +234,6 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&PtpClock>) -> Vec<String
 
 #[derive(Debug)]
 pub(super) struct PtpBackend;
-
-impl Sealed for PtpBackend {}
 
 impl Backend for PtpBackend {
     fn ids(&self) -> Vec<SourceId> {

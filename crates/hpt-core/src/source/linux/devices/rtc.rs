@@ -22,7 +22,6 @@ use super::{
 };
 use crate::source::{
     Backend, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo, StatedBy, TimeSource,
-    backend::Sealed,
 };
 
 const CLOCKS: Numbered = Numbered {
@@ -211,8 +210,6 @@ fn evidence(host: &Host, id: &SourceId, opened: Option<&RealTimeClock>) -> Vec<S
 
 #[derive(Debug)]
 pub(super) struct RtcBackend;
-
-impl Sealed for RtcBackend {}
 
 impl Backend for RtcBackend {
     fn ids(&self) -> Vec<SourceId> {

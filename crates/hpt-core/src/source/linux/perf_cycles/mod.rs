@@ -19,7 +19,7 @@ use super::{
 };
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, Quantity, RateKind, ReadPath, Scope, SourceError,
-    SourceId, SourceInfo, TimeSource, backend::Sealed,
+    SourceId, SourceInfo, TimeSource,
 };
 
 const ID: SourceId = SourceId::new("perf-cycles");
@@ -390,8 +390,6 @@ fn opened_lines(host: &Host, cycles: &PerfCycles) -> Vec<String> {
 
 #[derive(Debug)]
 pub(super) struct PerfCyclesBackend;
-
-impl Sealed for PerfCyclesBackend {}
 
 impl Backend for PerfCyclesBackend {
     fn ids(&self) -> Vec<SourceId> {

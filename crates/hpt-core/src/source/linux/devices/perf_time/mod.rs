@@ -17,7 +17,7 @@ use self::page::{Line, NoLine};
 use super::tested;
 use crate::source::{
     Backend, KernelVerdict, MissingRight, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
-    StatedBy, TimeSource, backend::Sealed, permitted_native,
+    StatedBy, TimeSource, permitted_native,
 };
 
 const ID: SourceId = SourceId::new("perf-time");
@@ -205,8 +205,6 @@ fn verdict(host: &Host, is_published: bool) -> KernelVerdict {
 
 #[derive(Debug)]
 pub(super) struct PerfTimeBackend;
-
-impl Sealed for PerfTimeBackend {}
 
 impl Backend for PerfTimeBackend {
     fn ids(&self) -> Vec<SourceId> {
