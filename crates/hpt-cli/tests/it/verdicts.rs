@@ -94,8 +94,10 @@ fn the_verdict_on_a_limit_states_how_many_samples_exceed_it() {
     assert!(held.contains("max=1h: none of ") && held.contains(" samples exceeds it."), "{held}");
     let exceeded = joined(&with(&line, &["max=1ns,p50=1ns"]));
     for limit in ["max=1ns", "p50=1ns"] {
-        let samples =
-            exceeded.split(&format!("{limit}: ")).nth(1).and_then(|rest| rest.split(" samples exceed it.").next());
+        let samples = exceeded
+            .split(&format!("{limit}: "))
+            .nth(1)
+            .and_then(|rest| rest.split(" samples exceed it, 0.000 % are within.").next());
         let [above, samples] = samples.expect(&exceeded).split(" of ").collect::<Vec<_>>().try_into().expect(&exceeded);
         assert_eq!(above, samples, "{exceeded}");
     }

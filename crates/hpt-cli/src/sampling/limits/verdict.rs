@@ -230,16 +230,24 @@ fn above_in(limit: &Limit, row: &LimitedRow<'_>) -> Option<Above> {
     }
 }
 
-/// States how many samples exceed a limit: `3 of 1453 samples exceed it`.
+/// States how many samples exceed a limit: `3 of 1453 samples exceed it, 99.793 % are within`.
 fn in_words(above: Above, row: &LimitedRow<'_>) -> String {
     let [one, many] = row.each;
     let of = format!("{} {}", row.samples, one_or_many(row.samples, one, many));
     match above {
         Above::Exactly(0) => format!("none of {of} exceeds it"),
-        Above::Exactly(1) => format!("1 of {of} exceeds it"),
-        Above::Exactly(count) => format!("{count} of {of} exceed it"),
-        Above::AtLeast(count) => format!("at least {count} of {of} exceed it"),
+        Above::Exactly(1) => format!("1 of {of} exceeds it, {} are within", within(1, row.samples)),
+        Above::Exactly(count) => format!("{count} of {of} exceed it, {} are within", within(count, row.samples)),
+        Above::AtLeast(count) => {
+            format!("at least {count} of {of} exceed it, at most {} are within", within(count, row.samples))
+        }
     }
+}
+
+/// Returns the share of the samples that do not exceed a limit, rounded down: no sample beyond it is rounded away.
+fn within(above: u64, samples: u64) -> String {
+    let thousandths = u128::from(samples.saturating_sub(above)) * 100_000 / u128::from(samples.max(1));
+    format!("{}.{:03} %", thousandths / 1_000, thousandths % 1_000)
 }
 
 /// Judges a quantile with too few samples beyond it. It is exceeded if a lower quantile is; otherwise, it is unknown.
@@ -350,7 +358,9 @@ mod tests {
         let exceeded = judged("p99.99=49ns", &rows).reason;
         assert_eq!(
             exceeded.as_deref(),
-            Some("p50 is already 50 ns; 51 of 100 samples exceed it; p99.99 needs 100000 samples, and there are 100")
+            Some(
+                "p50 is already 50 ns; 51 of 100 samples exceed it, 49.000 % are within; p99.99 needs 100000 samples, and there are 100"
+            )
         );
         let missed = judged("missed=0", &rows);
         assert_eq!((missed.held, missed.seen_count, missed.limit_count), (Some(true), Some(0), Some(0)));
@@ -404,9 +414,9 @@ mod tests {
         let rows = [LimitedRow::of_latencies("CPU 1".to_owned(), &latencies)];
         for (text, above, words) in [
             ("max=100ns", Some(0), Some("none of 100 samples exceeds it")),
-            ("max=99ns", Some(1), Some("1 of 100 samples exceeds it")),
-            ("max=1ns", Some(99), Some("99 of 100 samples exceed it")),
-            ("p90=89ns", Some(11), Some("11 of 100 samples exceed it")),
+            ("max=99ns", Some(1), Some("1 of 100 samples exceeds it, 99.000 % are within")),
+            ("max=1ns", Some(99), Some("99 of 100 samples exceed it, 1.000 % are within")),
+            ("p90=89ns", Some(11), Some("11 of 100 samples exceed it, 89.000 % are within")),
             ("p90=1us", Some(0), Some("none of 100 samples exceeds it")),
             // The mean and counts have no samples beyond them.
             ("mean=1ns", None, None),
@@ -428,9 +438,18 @@ mod tests {
         let of =
             |text: &str, samples| judged(text, &[LimitedRow::of_times("tsc".to_owned(), samples, "", nanos)]).reason;
         assert_eq!(of("max=30ns", 1_000).as_deref(), Some("none of 1000 samples exceeds it"));
-        assert_eq!(of("max=29ns", 1_000).as_deref(), Some("at least 1 of 1000 samples exceed it"));
-        assert_eq!(of("max=19ns", 1_000).as_deref(), Some("at least 10 of 1000 samples exceed it"));
-        assert_eq!(of("max=9ns", 1_000).as_deref(), Some("at least 500 of 1000 samples exceed it"));
-        assert_eq!(of("max=9ns", 1).as_deref(), Some("1 of 1 sample exceeds it"));
+        assert_eq!(
+            of("max=29ns", 1_000).as_deref(),
+            Some("at least 1 of 1000 samples exceed it, at most 99.900 % are within")
+        );
+        assert_eq!(
+            of("max=19ns", 1_000).as_deref(),
+            Some("at least 10 of 1000 samples exceed it, at most 99.000 % are within")
+        );
+        assert_eq!(
+            of("max=9ns", 1_000).as_deref(),
+            Some("at least 500 of 1000 samples exceed it, at most 50.000 % are within")
+        );
+        assert_eq!(of("max=9ns", 1).as_deref(), Some("1 of 1 sample exceeds it, 0.000 % are within"));
     }
 }
