@@ -13,8 +13,9 @@ const GUIDES: [(&str, &str); 4] = [
 pub(super) const GROUPS: [&str; 2] = ["root", "delegated"];
 
 /// The beginnings of commands that a board does not run, and why.
-const NOT_RUN: [(&str, &str); 11] = [
+const NOT_RUN: [(&str, &str); 12] = [
     ("sudo apt-get ", "installs a package; the board has the real-time kernel"),
+    ("sudo apt install ", "installs a package; the board has the program"),
     ("apt-cache ", "asks a package manager, which the board lacks"),
     ("sudo reboot", "restarts the machine; the board boots with the kernel parameters of the guides"),
     ("sudo update-grub", "changes a boot loader; the board boots with the kernel parameters of the guides"),
