@@ -404,6 +404,33 @@ static void sample(void)
 	ioctl(sampler, PERF_EVENT_IOC_DISABLE, 0);
 }
 
+/* A program raises the timer slack of all threads of the process, as one that saves power. */
+static void set_slack(const char *slack_ns)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%s/task", target);
+	folder = opendir(path);
+	if (!folder)
+		return;
+	while ((entry = readdir(folder))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.16s/timerslack_ns", entry->d_name);
+		write_to(path, slack_ns);
+	}
+	closedir(folder);
+}
+
+static void slacken(void)
+{
+	set_slack("400000");
+	pause_ns(10 * MS);
+	set_slack("1");
+}
+
 static void nothing(void)
 {
 }
@@ -431,6 +458,7 @@ static const struct {
 	{ "packets", begin_tunnel, send_packets, 40 * MS, 0 },
 	{ "compact", begin_compact, compact, 20 * MS, 0 },
 	{ "sampler", begin_sampler, sample, 40 * MS, 1 },
+	{ "slack", nothing, slacken, 40 * MS, 1 },
 	{ "ordinary", nothing, busy, 0, 0 },
 	{ "throttled", begin_low_fifo, busy, 0, 0 },
 	{ "starved", begin_starving, busy, 0, 0 },

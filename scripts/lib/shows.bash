@@ -530,7 +530,7 @@ GUEST
 
 # The culprits of boards/culprit.c, the work of a module, and three that need no program: a CPU quota, a runtime that is
 # too short, and the throttling of real-time threads.
-CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit tasks timers pages disk packets compact sampler work
+CULPRITS=(stop trace freeze unplug equal deadline lock unmap exit tasks timers pages disk packets compact sampler slack work
     quota parent-quota budget throttled starved)
 CULPRITS_RUNS=${HPT_BOARDS_CULPRITS_RUNS:-1}
 
@@ -570,6 +570,8 @@ case \$1 in
         echo '5000 50000' >\$groups/cpu.max
         ;;
     budget) policy=d:60us/2ms ;;
+    # The kernel ignores the slack of a real-time thread.
+    slack) policy=o longest=500 ;;
     # The kernel intervenes once a second. The other long delays have causes of their own.
     starved) duration=6s longest=5 ;;
     throttled)

@@ -91,6 +91,8 @@ word_enum! {
         InterruptsOffOrHost = "interrupts-off-or-host",
         /// The timer interrupt that woke the thread was late by less than 20 µs, or 40 µs in a virtual machine.
         TimerDelivery = "timer-delivery",
+        /// The timer of the measuring thread expired at the end of its timer slack, as the kernel may let it do.
+        TimerSlack = "timer-slack",
         /// The handler of an interrupt ran.
         HardInterrupt = "hard-interrupt",
         /// A softirq ran.
@@ -141,8 +143,10 @@ word_enum! {
         OtherCpu = "other-cpu",
         /// The timer interrupt came late, although the CPU served other interrupts.
         Served = "interrupts-served",
-        /// The CPU was idle for longer than it takes to leave the idle state.
+        /// The CPU was idle for longer than it takes to leave the idle state, or had just entered it.
         Idle = "idle-too-long",
+        /// The timer slack of the thread allows its timer to expire late, and nothing tells why it expired when it did.
+        Slack = "timer-slack",
         /// The thread ran, and no event tells why this took so long.
         Silent = "no-events",
         /// A less important thread ran, and nothing proves why.

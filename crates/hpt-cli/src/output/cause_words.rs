@@ -119,7 +119,8 @@ const fn doubt_words(doubt: Doubt) -> &'static str {
         Doubt::NoWakeUp => "no wake-up was recorded",
         Doubt::OtherCpu => "another CPU woke or ran the thread",
         Doubt::Served => "the timer came late, though interrupts were served",
-        Doubt::Idle => "the CPU was idle for too long",
+        Doubt::Idle => "the CPU was idle for too long, or had just become idle",
+        Doubt::Slack => "the timer slack of the thread allows some delay",
         Doubt::Silent => "the thread ran without an event",
         Doubt::LessImportant => "a less important thread ran",
     }
@@ -144,6 +145,7 @@ fn words(
             None => "interrupts off, or the host took the CPU".to_owned(),
         },
         CauseKind::TimerDelivery => "timer interrupt late".to_owned(),
+        CauseKind::TimerSlack => "timer slack of the thread".to_owned(),
         CauseKind::HardInterrupt => match irq {
             Some(irq) => format!("irq {irq} ({named})"),
             None => format!("interrupt {named}"),
@@ -163,7 +165,7 @@ fn words(
         CauseKind::PageFault => name.map_or_else(|| "page fault".to_owned(), |name| format!("page fault in {name}")),
         CauseKind::Blocked => match name {
             Some(name) => format!("blocked in the kernel, until {own}{name}{} woke it", thread.details()),
-            None => "blocked in the kernel (a disk, a lock or the freezer)".to_owned(),
+            None => "blocked in the kernel, and no event tells by what".to_owned(),
         },
         CauseKind::CpuQuota => format!("CPU quota of control group {named} used up"),
         CauseKind::Budget => "SCHED_DEADLINE runtime used up".to_owned(),

@@ -292,6 +292,7 @@ fn section_name(section: Section, decoder: &Decoder) -> Option<String> {
         Section::Vector(vector) => decoder.vector_name(vector).map(|name| name.to_string()),
         Section::Soft(vector) => Some(softirq_name(vector)),
         Section::Timer => Some("timer".to_owned()),
+        Section::Nmi => Some("NMI".to_owned()),
     }
 }
 
@@ -322,6 +323,8 @@ fn words(event: Event, decoder: &Decoder) -> String {
         What::SoftEnds(vector) => format!("end of softirq {}", handler(Section::Soft(vector))),
         What::TimerBegins => "begin of a timer's handler".to_owned(),
         What::TimerEnds => "end of a timer's handler".to_owned(),
+        What::NmiBegins(_) => "begin of an NMI".to_owned(),
+        What::NmiEnds { .. } => "end of an NMI".to_owned(),
         What::Calls(_) => "call of a handler's function".to_owned(),
         What::Returns => "end of a handler's function".to_owned(),
         What::Stack(_) => "stack".to_owned(),

@@ -79,6 +79,12 @@ pub(super) enum What {
     /// The handler of a high-resolution timer begins.
     TimerBegins,
     TimerEnds,
+    /// A handler of a non-maskable interrupt at this address began. The kernel records only its end, with its length.
+    NmiBegins(u64),
+    NmiEnds {
+        handler: u64,
+        length_ns: u64,
+    },
     /// A handler calls the function at this address, or the function has returned.
     Calls(u64),
     Returns,
@@ -121,6 +127,7 @@ enum Meaning {
     SoftEnds(Field),
     TimerBegins,
     TimerEnds,
+    Nmi { handler: Field, length: Field },
     Calls(Field),
     Returns,
     Idle(Field),
@@ -227,6 +234,7 @@ impl Decoder {
             "irq/softirq_exit" => Meaning::SoftEnds(field("vec")?),
             "timer/hrtimer_expire_entry" => Meaning::TimerBegins,
             "timer/hrtimer_expire_exit" => Meaning::TimerEnds,
+            "nmi/nmi_handler" => Meaning::Nmi { handler: field("handler")?, length: field("delta_ns")? },
             "power/cpu_idle" => Meaning::Idle(field("state")?),
             STACK => Meaning::Stack { size: field("size")?, first: field("caller")? },
             _ => {
@@ -314,6 +322,9 @@ impl Decoder {
             Meaning::SoftEnds(vector) => What::SoftEnds(number(vector)?),
             Meaning::TimerBegins => What::TimerBegins,
             Meaning::TimerEnds => What::TimerEnds,
+            Meaning::Nmi { handler, length } => {
+                What::NmiEnds { handler: unsigned(handler)?, length_ns: unsigned(length)? }
+            }
             Meaning::Calls(function) => What::Calls(unsigned(function)?),
             Meaning::Returns => What::Returns,
             Meaning::Idle(state) => What::Idle(number(state).filter(|&state| state != u32::MAX)),

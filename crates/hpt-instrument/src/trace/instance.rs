@@ -24,7 +24,8 @@ const NEEDED: [&str; 3] = ["sched/sched_switch", "sched/sched_waking", "irq/irq_
 /// Further events, which not every kernel has.
 ///
 /// Without sched_wakeup: sched_waking occurs in the same interrupt, and each event costs time at each wake-up.
-const WANTED: [&str; 5] = ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", IDLE, INHERITS];
+const WANTED: [&str; 6] =
+    ["irq/irq_handler_exit", "irq/softirq_entry", "irq/softirq_exit", IDLE, INHERITS, "nmi/nmi_handler"];
 /// Events that replace those of the timer interrupt, if it has none. Each event costs time at each wake-up.
 const TIMERS: [&str; 2] = ["timer/hrtimer_expire_entry", "timer/hrtimer_expire_exit"];
 /// The event of priorities that threads inherit. It occurs on the CPU of the thread that waits.

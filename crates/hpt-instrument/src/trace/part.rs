@@ -14,13 +14,16 @@ pub struct LateSample {
     pub deadline_ns: u64,
     /// The latency, in nanoseconds.
     pub latency_ns: u64,
+    /// The timer slack of the thread, in nanoseconds, the longer one of those after this sample and after the late one
+    /// before; zero if it is not known.
+    pub slack_ns: u64,
 }
 
 impl LateSample {
     /// Creates a sample of a thread that is pinned to `cpu`, or not pinned.
     #[must_use]
     pub const fn new((thread, cpu): (i32, Option<usize>), deadline_ns: u64, latency_ns: u64) -> Self {
-        Self { thread, cpu, deadline_ns, latency_ns }
+        Self { thread, cpu, deadline_ns, latency_ns, slack_ns: 0 }
     }
 
     /// Returns the time at which the latency ended.

@@ -24,7 +24,7 @@ use super::{
     quota::Quotas,
     report::TraceReport,
     request::Request,
-    rules::{MOST_SCHEDULING_NS, Pauses, TraceEvidence},
+    rules::{MOST_SCHEDULING_NS, Pauses, Slack, TraceEvidence},
     shared::SharedSamples,
     steal::Steal,
     symbols,
@@ -230,6 +230,7 @@ impl Reader {
             is_virtual: self.machine.is_virtual,
             host_unknown: self.report.host_unknown,
             waits_for_timer: !self.request.edges,
+            slack: Slack { ns: sample.slack_ns, ends_ns: begin.saturating_add(sample.slack_ns) },
             pauses: self.machine.pauses(cpu),
         };
         let (events, next) = self.windows[place].around(sample.thread, begin, end);

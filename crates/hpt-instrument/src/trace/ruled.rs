@@ -5,7 +5,7 @@ use super::{
     events::{Decoder, Event, ThreadFacts, What, flags},
     format::Layout,
     part::{CauseKind, Doubt, Explained, LateSample},
-    rules::{CAUSE_RULES, Pauses, TraceEvidence},
+    rules::{CAUSE_RULES, Pauses, Slack, TraceEvidence},
     threads::Threads,
 };
 
@@ -419,6 +419,65 @@ fn the_throttled_time_of_its_group_shows_a_quota() {
     let important = ready(X, FAIR, &[to(1_100, (X, RUNS), (HOG, HIGHER))], 25_000);
     assert_kind(CauseKind::Thread, (26_010, counted(27)), &important);
     assert_kind(CauseKind::Unexplained, (26_010, counted(27)), &ready(0, FIFO, &[], 25_000));
+}
+
+/// An ordinary thread sleeps, while `beside` runs or the CPU idles, until the timer interrupt.
+fn ordinary(beside: i32, timer_us: u64, idle_at_us: Option<u64>) -> Vec<Event> {
+    let begin = [to(0, (0, RUNS), (T, FAIR)), to(500, (T, SLEEPS), (beside, FAIR))];
+    let idle: Vec<_> = idle_at_us.map(|time_us| at(time_us, 0, What::Idle(Some(1)))).into_iter().collect();
+    ring(&[&begin, &idle, &timer(timer_us, beside, FAIR), &[to(timer_us + 5, (beside, RUNS), (T, FAIR))]])
+}
+
+#[test]
+fn the_timer_slack_is_a_cause_if_the_timer_expires_at_its_end_and_else_refutes_others() {
+    let slack = |us: u64| Slack { ns: us * 1_000, ends_ns: (DEADLINE_US + us) * 1_000 };
+    let with = |us: u64| TraceEvidence { slack: slack(us), ..EVIDENCE };
+    for beside in [X, 0] {
+        let late = ordinary(beside, 1_400, Some(600).filter(|_| beside == 0));
+        assert_kind(CauseKind::TimerSlack, (1_410, with(400)), &late);
+        assert_kind(CauseKind::TimerSlack, (1_410, with(390)), &late);
+        // It expired before the end of the slack, or long after it.
+        assert_doubt(Doubt::Slack, (1_410, with(500)), &late);
+        assert_doubt(Doubt::Slack, (1_410, with(300)), &late);
+    }
+    // The usual slack of a measured thread, and a thread with a real-time policy, for which it is ignored.
+    assert_kind(CauseKind::InterruptsOff, (1_410, with(0)), &ordinary(X, 1_400, None));
+    let realtime = [to(0, (0, RUNS), (T, FIFO)), to(500, (T, SLEEPS), (X, FAIR))];
+    let realtime = ring(&[&realtime, &timer(1_400, X, FIFO), &[to(1_405, (X, RUNS), (T, FIFO))]]);
+    assert_kind(CauseKind::InterruptsOff, (1_410, with(400)), &realtime);
+}
+
+#[test]
+fn a_cpu_leaves_an_idle_state_only_if_it_may_have_reached_it() {
+    let evidence = TraceEvidence { is_virtual: true, ..EVIDENCE };
+    // The CPU entered the state 400 µs before the deadline, and 42 µs before it.
+    assert_kind(CauseKind::IdleExit, (1_185, evidence), &ordinary(0, 1_180, Some(600)));
+    assert_doubt(Doubt::Idle, (1_185, evidence), &ordinary(0, 1_180, Some(958)));
+    assert_doubt(Doubt::Idle, (1_185, evidence), &ordinary(0, 1_180, None));
+    // A short delay needs no event.
+    assert_kind(CauseKind::IdleExit, (1_050, evidence), &ordinary(0, 1_045, Some(990)));
+}
+
+#[test]
+fn a_non_maskable_interrupt_is_named_also_inside_a_handler() {
+    const HANDLER: u64 = 0x4000;
+    let nmi = |from_us, to_us| {
+        [
+            at(from_us, X, What::NmiBegins(HANDLER)),
+            at(to_us, X, What::NmiEnds { handler: HANDLER, length_ns: (to_us - from_us) * 1_000 }),
+        ]
+    };
+    let begin = [to(0, (0, RUNS), (T, FIFO)), to(500, (T, SLEEPS), (X, FAIR))];
+    let end = [woken(3_050, X, (T, FIFO)), at(3_060, X, What::VectorEnds(0)), to(3_062, (X, RUNS), (T, FIFO))];
+    let in_handler = ring(&[&begin, &[at(1_001, X, What::VectorBegins(0))], &nmi(1_010, 3_000), &end]);
+    let explained = assert_kind(CauseKind::HardInterrupt, (3_070, EVIDENCE), &in_handler);
+    assert_eq!((explained.parts[0].name.as_deref(), explained.parts[0].duration_ns), (Some("NMI"), 1_990_000));
+    assert_eq!(explained.parts[0].addresses.function, Some(HANDLER));
+    // While a thread has disabled interrupts, and without the event.
+    let off = |nmi: &[Event]| ring(&[&begin, nmi, &[at(3_040, X, What::VectorBegins(0))], &end]);
+    let explained = assert_kind(CauseKind::HardInterrupt, (3_070, EVIDENCE), &off(&nmi(1_010, 3_000)));
+    assert_eq!(explained.parts[0].name.as_deref(), Some("NMI"));
+    assert_kind(CauseKind::InterruptsOff, (3_070, EVIDENCE), &off(&[]));
 }
 
 #[test]

@@ -57,7 +57,15 @@ pub(super) struct TraceEvidence<'a> {
     pub(super) host_unknown: bool,
     /// Whether a timer of the CPU wakes the thread. The interrupt of a device may arrive late for other reasons.
     pub(super) waits_for_timer: bool,
+    pub(super) slack: Slack,
     pub(super) pauses: Pauses,
+}
+
+/// The timer slack of the sampled thread, and the time at which its timer expires at the latest, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slack {
+    pub(super) ns: u64,
+    pub(super) ends_ns: u64,
 }
 
 /// The mechanisms that may pause a real-time thread in favor of ordinary ones.
@@ -83,6 +91,7 @@ impl TraceEvidence<'_> {
         is_virtual: false,
         host_unknown: false,
         waits_for_timer: true,
+        slack: Slack { ns: 0, ends_ns: 0 },
         pauses: Pauses { throttling: true, fair_server: false },
     };
 }
@@ -118,7 +127,7 @@ const fn never(_: Case<'_>) -> bool {
 }
 
 /// The rules, in the order in which they are tried. The first one that holds and is not refuted explains a piece.
-pub static CAUSE_RULES: [CauseRule; 21] = [
+pub static CAUSE_RULES: [CauseRule; 22] = [
     CauseRule {
         kind: CauseKind::Stopped,
         proof: "the thread was switched away from in state T (stopped), and nothing has woken it",
@@ -162,7 +171,9 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         refutation: "the thread waited for something else",
         fix: "move the interrupt to another CPU",
         needs: "",
-        holds: |case| matches!(case.piece.section, Some(Section::Hard(_) | Section::Vector(_) | Section::Timer)),
+        holds: |case| {
+            matches!(case.piece.section, Some(Section::Hard(_) | Section::Vector(_) | Section::Timer | Section::Nmi))
+        },
         is_refuted: |case| case.is_elsewhere(),
     },
     CauseRule {
@@ -175,24 +186,37 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
         is_refuted: |case| case.is_elsewhere(),
     },
     CauseRule {
+        kind: CauseKind::TimerSlack,
+        proof: "the thread is ordinary, its timer slack is 20 µs or more (40 µs in a virtual machine), and a timer interrupt \
+                woke it that much after its deadline, or up to as much more as the interrupt may be late",
+        refutation: "the interrupt came earlier or later; a real-time policy, for which the kernel ignores the slack",
+        fix: "a timer slack of 1 ns, or a real-time policy",
+        needs: "",
+        holds: |case| case.is_timer_gap() && case.may_expire_later() && case.expires_at_the_end(),
+        is_refuted: never,
+    },
+    CauseRule {
         kind: CauseKind::Host,
         proof: "the CPU was idle, or a gap lasts 5 ms or more; nothing happened for 50 µs or more, and the steal time rose by at \
                 least that, give or take one tick",
-        refutation: "the CPU served another interrupt before that of the timer; the steal time rose by less",
+        refutation: "the CPU served another interrupt before that of the timer; the steal time rose by less; the timer slack \
+                     allows the delay",
         fix: "give the virtual machine CPUs of its own on the host",
         needs: "CONFIG_PARAVIRT_TIME_ACCOUNTING, and a hypervisor that reports steal time",
         holds: |case| case.is_silent() && case.host_may_have_it() && (case.is_undisturbed() || case.is_long()),
-        is_refuted: |case| case.is_sleeping() && case.has_served(),
+        is_refuted: |case| case.is_sleeping() && (case.has_served() || case.may_expire_later()),
     },
     CauseRule {
         kind: CauseKind::IdleExit,
         proof: "the CPU was idle, its timer interrupt then woke the thread, and the time is no longer than the idle state needs: \
                 three times the stated latency plus 50 µs (200 µs in a virtual machine)",
-        refutation: "another interrupt was served before; the time is longer",
+        refutation: "another interrupt was served before; the time is longer; it is longer than 50 µs, and the CPU had \
+                     begun to enter the idle state no longer before, so that it may not have been there yet; the timer slack \
+                     allows the delay",
         fix: "disable deep idle states: --dma-latency 0",
-        needs: "",
+        needs: "the event power:cpu_idle, for more than 50 µs",
         holds: |case| case.is_sleeping() && case.is_idle() && case.piece.length() <= case.idle_limit(),
-        is_refuted: |case| case.has_served(),
+        is_refuted: |case| case.has_served() || case.may_still_enter() || case.may_expire_later(),
     },
     CauseRule {
         kind: CauseKind::TimerDelivery,
@@ -206,21 +230,21 @@ pub static CAUSE_RULES: [CauseRule; 21] = [
     CauseRule {
         kind: CauseKind::InterruptsOffOrHost,
         proof: "as for disabled interrupts, in a virtual machine: a hypervisor need not count as steal time what it takes",
-        refutation: "another interrupt was served before",
+        refutation: "another interrupt was served before; the timer slack allows the delay",
         fix: "search with the irqsoff tracer; own CPUs on the host",
         needs: "",
         holds: |case| case.is_timer_gap() && !case.is_idle() && case.is_long_gap() && case.host_is_possible(),
-        is_refuted: |case| case.has_served(),
+        is_refuted: |case| case.has_served() || case.may_expire_later(),
     },
     CauseRule {
         kind: CauseKind::InterruptsOff,
         proof: "a thread ran, no interrupt was served, and the timer interrupt that then woke the sampled thread was 20 µs late \
                 or more",
-        refutation: "another interrupt was served before; the machine is virtual",
+        refutation: "another interrupt was served before; the machine is virtual; the timer slack allows the delay",
         fix: "search with the irqsoff tracer; a real-time kernel",
         needs: "firmware (SMI) that holds the CPU looks the same",
         holds: |case| case.is_timer_gap() && !case.is_idle() && case.is_long_gap(),
-        is_refuted: |case| case.has_served() || case.host_is_possible(),
+        is_refuted: |case| case.has_served() || case.host_is_possible() || case.may_expire_later(),
     },
     CauseRule {
         kind: CauseKind::Thread,
@@ -348,6 +372,7 @@ pub(super) fn doubt(case: Case<'_>) -> Doubt {
         (Doing::Ready, Some(Waker::Elsewhere { .. })) if !case.evidence.is_pinned => Doubt::OtherCpu,
         (Doing::Sleeps, None) => Doubt::NoWakeUp,
         (Doing::Sleeps, Some(Waker::Elsewhere { .. })) => Doubt::OtherCpu,
+        (Doing::Sleeps, Some(Waker::Timer)) if case.may_expire_later() => Doubt::Slack,
         (Doing::Sleeps, Some(Waker::Timer)) if !case.is_last_gap() || case.piece.is_served => Doubt::Served,
         (Doing::Sleeps | Doing::Ready, _) if case.is_idle() => Doubt::Idle,
         (Doing::Sleeps, Some(_)) => Doubt::Served,
@@ -466,6 +491,24 @@ impl Case<'_> {
 
     const fn host_is_possible(self) -> bool {
         self.evidence.host_unknown || self.evidence.is_virtual || self.host_may_have_it()
+    }
+
+    /// Returns whether the timer slack of the thread allows its timer to expire later than this piece begins.
+    fn may_expire_later(self) -> bool {
+        let slack = self.evidence.slack;
+        self.is_ordinary() && slack.ns >= self.evidence.interrupts_off_ns && self.piece.from < slack.ends_ns
+    }
+
+    /// Returns whether the interrupt of the timer came at the end of the slack.
+    const fn expires_at_the_end(self) -> bool {
+        let (came, due) = (self.piece.to + self.piece.idle_until_woken, self.evidence.slack.ends_ns);
+        came >= due && came < due + self.evidence.interrupts_off_ns
+    }
+
+    /// Returns whether the CPU may not have reached its idle state yet.
+    fn may_still_enter(self) -> bool {
+        let before = self.piece.idle_since.map(|since| self.piece.from.saturating_sub(since));
+        self.is_longer_than_a_return() && before.is_none_or(|before| before < self.idle_limit())
     }
 
     fn idle_limit(self) -> u64 {

@@ -2,6 +2,7 @@
 //! thread explains them.
 
 use std::{
+    mem,
     sync::{
         Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -9,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use hpt_sys::signals::this_thread;
+use hpt_sys::{signals::this_thread, wait::timer_slack};
 
 use super::{
     TraceError,
@@ -54,7 +55,7 @@ impl Tracing {
     pub fn feed(&self, cpu: Option<usize>) -> Feed {
         let thread = this_thread();
         self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Feed { shared: Arc::clone(&self.shared), thread: (thread, cpu), pending: touched() }
+        Feed { shared: Arc::clone(&self.shared), thread: (thread, cpu), slack_ns: 0, pending: touched() }
     }
 
     /// Ends the recording, removes its tracefs instance, and returns the explained samples.
@@ -81,6 +82,8 @@ pub struct Feed {
     shared: Arc<SharedSamples>,
     /// The thread, and its CPU.
     thread: (i32, Option<usize>),
+    /// Its timer slack at the last late sample, in nanoseconds.
+    slack_ns: u64,
     pending: Vec<LateSample>,
 }
 
@@ -94,7 +97,13 @@ impl Feed {
         if self.pending.len() >= PENDING {
             self.shared.skipped.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.pending.push(LateSample::new(self.thread, deadline_ns, latency_ns));
+            // The slack may be changed from outside, so it is read after each late sample. It may have been lowered since
+            // the wait began.
+            #[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "it has 32 bits on 32-bit processors")]
+            let slack_ns = timer_slack().map_or(0, |slack| slack as u64);
+            let before_ns = mem::replace(&mut self.slack_ns, slack_ns);
+            let sample = LateSample::new(self.thread, deadline_ns, latency_ns);
+            self.pending.push(LateSample { slack_ns: slack_ns.max(before_ns), ..sample });
         }
         if let Ok(mut samples) = self.shared.samples.try_lock() {
             Self::hand_over(&mut self.pending, &mut samples, &self.shared.skipped);

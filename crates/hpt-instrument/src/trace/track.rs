@@ -46,6 +46,8 @@ pub(super) enum Section {
     Vector(u16),
     Soft(u32),
     Timer,
+    /// An interrupt that cannot be disabled.
+    Nmi,
 }
 
 /// The activity of the sampled thread.
@@ -121,6 +123,8 @@ pub(super) struct Piece {
     /// A stack of the thread that runs: of the interrupt that ends the piece, or of one before.
     pub(super) stack: Option<u32>,
     pub(super) idle: Option<u32>,
+    /// The time at which the CPU entered this idle state, before the piece.
+    pub(super) idle_since: Option<u64>,
     /// The index of what the sampled thread does.
     pub(super) span: usize,
     /// Whether the sampled thread has run since before its deadline.
@@ -161,8 +165,9 @@ struct State<'a> {
     sections: Vec<Section>,
     /// The functions that the handlers have called, each with the number of handlers that had begun.
     functions: Vec<(usize, u64)>,
-    /// The idle state, or the last one until the next switch.
+    /// The idle state, or the last one until the next switch, and the time at which the CPU entered it.
     idle: Option<u32>,
+    idle_since: Option<u64>,
     runs: u32,
     is_late: bool,
     /// Whether an interrupt was served after the deadline, while the thread has waited.
@@ -209,6 +214,7 @@ impl<'a> State<'a> {
             sections: Vec::with_capacity(DEPTH),
             functions: Vec::new(),
             idle: None,
+            idle_since: None,
             runs: 0,
             is_late: false,
             is_served: false,
@@ -256,8 +262,8 @@ impl<'a> State<'a> {
         let is_running = |current: &Running| current.pid != 0 && current.pid == event.running;
         let Some(current) = self.current.filter(is_running) else { return };
         let span = self.span();
-        // At a switch, the scheduler has withdrawn the request already.
-        let is_switch = matches!(event.what, What::Switch { .. });
+        // At a switch, the scheduler has withdrawn the request already. The beginning of an NMI has the flags of its end.
+        let is_switch = matches!(event.what, What::Switch { .. } | What::NmiBegins(_));
         if is_switch || span.doing != Doing::Ready || current.since >= span.since {
             return;
         }
@@ -299,13 +305,15 @@ impl<'a> State<'a> {
             What::VectorEnds(vector) => self.end_section(Section::Vector(vector)),
             What::SoftEnds(vector) => self.end_section(Section::Soft(vector)),
             What::TimerEnds => self.end_section(Section::Timer),
-            What::Calls(function) => {
-                if self.functions.len() < DEPTH {
-                    self.functions.push((self.sections.len(), function));
-                }
+            // It is served also while interrupts are disabled.
+            What::NmiBegins(function) => {
+                self.begin_section(Section::Nmi);
+                self.calls(function);
             }
+            What::NmiEnds { .. } => self.end_section(Section::Nmi),
+            What::Calls(function) => self.calls(function),
             What::Returns => drop(self.functions.pop()),
-            What::Idle(state) => self.idles(state),
+            What::Idle(state) => self.idles(event.time, state),
             What::Stack(_) => {}
             What::Lost => {
                 (self.current, self.stack) = (None, None);
@@ -321,6 +329,12 @@ impl<'a> State<'a> {
             self.served_at = Some(event.time);
         }
         self.after = Some(*event);
+    }
+
+    fn calls(&mut self, function: u64) {
+        if self.functions.len() < DEPTH {
+            self.functions.push((self.sections.len(), function));
+        }
     }
 
     fn switched(&mut self, time: u64, (previous, state): (i32, u8), (next, facts): (i32, ThreadFacts)) {
@@ -343,7 +357,7 @@ impl<'a> State<'a> {
         // A softirq of PREEMPT_RT may be preempted; it then counts as its thread.
         self.sections.clear();
         self.functions.clear();
-        (self.lost, self.idle, self.waking) = (false, None, None);
+        (self.lost, self.idle, self.idle_since, self.waking) = (false, None, None, None);
     }
 
     /// Notes that another thread runs from now on.
@@ -395,8 +409,9 @@ impl<'a> State<'a> {
         current.inherits_from = from;
     }
 
-    fn idles(&mut self, state: Option<u32>) {
+    fn idles(&mut self, time: u64, state: Option<u32>) {
         self.idle = state.or(self.idle);
+        self.idle_since = state.map(|_| time).or(self.idle_since);
         // The idle task looks for a thread before each idle state.
         let span = self.span();
         if state.is_some() && span.doing == Doing::Ready {
@@ -434,7 +449,7 @@ impl<'a> State<'a> {
     fn is_timer(&self, section: Section) -> bool {
         match section {
             Section::Timer => true,
-            Section::Soft(_) => false,
+            Section::Soft(_) | Section::Nmi => false,
             Section::Hard(irq) => self.decoder.handler_name(irq).is_some_and(|name| is_timer_name(&name)),
             Section::Vector(vector) => self.decoder.vector_name(vector).is_some_and(|name| is_timer_name(&name)),
         }
@@ -476,6 +491,7 @@ impl<'a> State<'a> {
             current: self.current,
             stack: self.stack.map(|(_, stack)| stack),
             idle: self.idle,
+            idle_since: self.idle_since,
             span: self.spans.len() - 1,
             is_late: self.is_late,
             is_lost: self.current.is_none(),

@@ -63,7 +63,12 @@ impl EventWindow {
             if event.time > last {
                 self.shortest_ns = self.shortest_ns.min(event.time - last);
             }
-            self.push(Event { time: event.time.max(last), ..event });
+            let time = event.time.max(last);
+            if let What::NmiEnds { handler, length_ns } = event.what {
+                let began = time.saturating_sub(length_ns).max(last);
+                self.push(Event { time: began, what: What::NmiBegins(handler), ..event });
+            }
+            self.push(Event { time, ..event });
         }
         if parsed.is_some_and(|page| !page.is_whole) {
             let last = self.events.back().map_or(time, |event| event.time);

@@ -645,7 +645,7 @@ fn the_mode_of_preemption_is_named_and_judged_for_a_real_time_thread() {
             ),
             (mode("none voluntary (full) lazy\n"), "low: PREEMPT_DYNAMIC, in mode `full`", &[], &["preempt=full"]),
             (mode("full (lazy)\n"), "low: PREEMPT_DYNAMIC, in mode `lazy`", &[], &[]),
-            (of("#1 SMP PREEMPT_DYNAMIC"), "low: PREEMPT_DYNAMIC; only root", &["preempt=full"], &[]),
+            (of("#1 SMP PREEMPT_DYNAMIC"), "low: PREEMPT_DYNAMIC; its mode", &["preempt=full"], &[]),
             (
                 configured("#1 SMP PREEMPT_DYNAMIC", "CONFIG_PREEMPT_NONE=y"),
                 "high: PREEMPT_DYNAMIC, in mode `none`",

@@ -33,6 +33,7 @@ const fn group(kind: CauseKind) -> Option<usize> {
         CauseKind::InterruptsOff | CauseKind::InterruptsOffOrHost | CauseKind::TimerDelivery => Some(3),
         CauseKind::Host => Some(4),
         CauseKind::Scheduling
+        | CauseKind::TimerSlack
         | CauseKind::Return
         | CauseKind::OwnWork
         | CauseKind::Stopped

@@ -36,6 +36,8 @@ pub(super) struct Fixes {
     preemption: Option<String>,
     urgency: Urgency,
     behavior: Behavior,
+    /// Whether the measurement locked its memory.
+    is_locked: bool,
     /// The CPUs on which nothing is measured.
     other_cpus: CpuList,
     /// A CPU to which a measurement can be limited, so that there are other CPUs.
@@ -52,6 +54,9 @@ enum Urgency {
     /// SCHED_DEADLINE, or a policy that is not known.
     Other,
 }
+
+/// The name of an interrupt that cannot be disabled.
+const NMI: &str = "NMI";
 
 /// The longest interrupt of the timer that may be a tick of the kernel, in nanoseconds.
 const LONGEST_TICK_NS: u64 = 200_000;
@@ -98,13 +103,16 @@ impl Fixes {
             preemption,
             urgency: Urgency::of(measured.thread),
             behavior: measured.behavior,
+            is_locked: measured.thread.locked_bytes.is_some_and(|bytes| bytes > 0),
             limit_to: online.first().copied().filter(|_| is_everywhere),
             other_cpus,
         }
     }
 
     pub(super) fn for_cause(&self, cause: &CauseTotal) -> CauseFix {
-        use CauseKind::{CpuQuota, HardInterrupt, InterruptsOff, InterruptsOffOrHost, NotPreemptible, Paused, Thread};
+        use CauseKind::{
+            CpuQuota, HardInterrupt, InterruptsOff, InterruptsOffOrHost, NotPreemptible, PageFault, Paused, Thread,
+        };
         if matches!(cause.kind, Thread | InterruptsOff | InterruptsOffOrHost | NotPreemptible) {
             // The rules do not know which threads belong to hpt.
             if cause.name.as_deref().and_then(load_of).is_some() {
@@ -133,6 +141,13 @@ impl Fixes {
                 rule: None,
                 text: Some(
                     "find the timers that expire on this CPU: the event hrtimer_expire_entry states the function of each"
+                        .to_owned(),
+                ),
+            },
+            PageFault if self.is_locked => CauseFix {
+                rule: None,
+                text: Some(
+                    "the memory is locked already: find what changed the mappings meanwhile, for example a write to /proc/PID/clear_refs, or what held their lock, with the event mmap_lock:mmap_lock_start_locking"
                         .to_owned(),
                 ),
             },
@@ -241,7 +256,19 @@ fn in_words(fix: &Fix) -> String {
 /// Joins alternatives to one sentence.
 fn alternatives(texts: impl IntoIterator<Item = String>) -> Option<String> {
     let texts: Vec<_> = texts.into_iter().collect();
-    (!texts.is_empty()).then(|| texts.join("; or "))
+    let rest = texts.get(1..).unwrap_or_default().iter().map(|text| format!("; or {}", uncapitalized(text)));
+    texts.first().map(|first| first.clone() + &rest.collect::<String>())
+}
+
+/// Returns a sentence as it continues another one. A name or an abbreviation keeps its first letter.
+fn uncapitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// Returns how a rule about threads keeps them away, in a few words.
@@ -258,9 +285,9 @@ fn rule_of(cause: &CauseTotal) -> Option<&'static str> {
     let name = cause.name.as_deref().unwrap_or_default();
     Some(match cause.kind {
         CauseKind::HardInterrupt if is_tick(name) && calls_tick(cause) => "tick",
-        CauseKind::HardInterrupt if is_tick(name) => return None,
-        CauseKind::HardInterrupt if cause.irq.is_some() => "interrupts",
-        CauseKind::HardInterrupt => "isolated-cpus",
+        CauseKind::HardInterrupt if cause.irq.is_some() && !is_tick(name) => "interrupts",
+        // The kernel itself sends it, for a reason that its name or its function states.
+        CauseKind::HardInterrupt => return None,
         CauseKind::SoftInterrupt => match name {
             "RCU" => "rcu-callbacks",
             "TIMER" | "HRTIMER" | "SCHED" => "tick",
@@ -302,6 +329,15 @@ fn general(cause: &CauseTotal) -> Option<String> {
             let function = cause.function.as_deref().filter(|&function| function != "hrtimer_wakeup")?;
             format!("find the program or driver whose timers call {function}")
         }
+        CauseKind::HardInterrupt if name == NMI => {
+            "find what sends non-maskable interrupts to this CPU: perf, or the watchdog (sudo sysctl kernel.nmi_watchdog=0)".to_owned()
+        }
+        CauseKind::HardInterrupt => format!(
+            "find what sends the interrupt {name} to this CPU: the function of its handler, or the events of the groups ipi and csd on the other CPUs, name it"
+        ),
+        CauseKind::TimerSlack => {
+            "lower the timer slack of the thread, which something has raised: prctl(PR_SET_TIMERSLACK, 1), or 1 in /proc/PID/timerslack_ns".to_owned()
+        }
         CauseKind::SoftInterrupt => {
             "find what raises this softirq with the event irq:softirq_raise, and move the interrupt of that device, or that program, to another CPU".to_owned()
         }
@@ -310,7 +346,8 @@ fn general(cause: &CauseTotal) -> Option<String> {
         CauseKind::PageFault => "lock the memory during the run: --mlockall".to_owned(),
         CauseKind::Blocked => match cause.pid {
             Some(pid) => format!("find what the measured thread waited for: {name} (pid {pid}) woke it"),
-            None => "find what the measured thread waited for: a disk, a lock or the cgroup freezer".to_owned(),
+            None => "find what the measured thread waited for, for example a disk, a lock, memory or the cgroup freezer"
+                .to_owned(),
         },
         CauseKind::CpuQuota => format!("raise the CPU quota of the control group {name}"),
         CauseKind::Budget => "give the measured thread a longer runtime: -P d:RUNTIME/PERIOD".to_owned(),
@@ -347,6 +384,7 @@ mod tests {
             preemption: Some("the kernel is old. fix of preemption".to_owned()),
             urgency,
             behavior: Behavior::Blocks,
+            is_locked: false,
             other_cpus: CpuList::only(0),
             limit_to: None,
         }
@@ -374,6 +412,26 @@ mod tests {
     fn fix(fixes: &Fixes, cause: &CauseTotal) -> (Option<&'static str>, String) {
         let fix = fixes.for_cause(cause);
         (fix.rule, fix.text.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_fix_is_not_what_the_measurement_does_already() {
+        let with = |kind, name: &str| {
+            let mut cause = CauseTotal::new(kind);
+            cause.name = Some(name.to_owned());
+            cause
+        };
+        let realtime = fixes(Urgency::Priority(80));
+        for (name, part) in [("NMI", "nmi_watchdog"), ("irq_work", "ipi and csd")] {
+            let (rule, text) = fix(&realtime, &with(CauseKind::HardInterrupt, name));
+            assert!(rule.is_none() && text.contains(part) && !text.contains("real-time policy"), "{name}: {text}");
+        }
+        let fault = with(CauseKind::PageFault, "[anonymous]");
+        assert!(fix(&realtime, &fault).1.contains("--mlockall"));
+        let locked = Fixes { is_locked: true, ..realtime };
+        assert!(!fix(&locked, &fault).1.contains("--mlockall"));
+        let slack = fix(&locked, &with(CauseKind::TimerSlack, "")).1;
+        assert!(slack.contains("timerslack_ns"), "{slack}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn preemption(facts: &MachineFacts, _: &Subject) -> Verdict {
     let detail = match (dynamic, chosen) {
         (true, Some(mode)) => format!("PREEMPT_DYNAMIC, in mode `{mode}`"),
         (true, None) => {
-            "PREEMPT_DYNAMIC; only root can read the mode, which was set when the kernel was built, and can be changed at boot"
+            "PREEMPT_DYNAMIC; its mode, which was set when the kernel was built, and can be changed at boot, can only be read by root in debugfs"
                 .to_owned()
         }
         (false, _) if version.contains("PREEMPT") => "preemptible outside of critical sections (PREEMPT)".to_owned(),

@@ -87,12 +87,22 @@ fn is_work(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::NotPreemptible && part.name.as_deref().is_some_and(|name| name.starts_with("kworker/"))
 }
 
+/// The thread that changes the slack has the CPU meanwhile.
+fn is_slack(part: &ExplainedPart) -> bool {
+    part.kind == CauseKind::TimerSlack || is_thread(part)
+}
+
+/// A thread of hpt itself, which delays a thread without a real-time policy like any other.
+fn is_own(part: &ExplainedPart) -> bool {
+    part.kind == CauseKind::Thread && part.name.as_deref() == Some("hpt-trace")
+}
+
 /// While the quota lasts, the two threads share the CPU.
 fn is_quota(part: &ExplainedPart) -> bool {
     part.kind == CauseKind::CpuQuota || is_thread(part)
 }
 
-const CULPRITS: [Culprit; 22] = [
+const CULPRITS: [Culprit; 23] = [
     elsewhere("stop", |part| part.kind == CauseKind::Stopped && is_culprit(part)),
     elsewhere("trace", |part| part.kind == CauseKind::Traced),
     elsewhere("freeze", |part| part.kind == CauseKind::Blocked && is_culprit(part)),
@@ -109,6 +119,7 @@ const CULPRITS: [Culprit; 22] = [
     short("packets", is_packets),
     short("compact", is_not_preemptible),
     elsewhere("sampler", is_timer),
+    elsewhere("slack", is_slack),
     beside("work", is_work),
     beside("quota", is_quota),
     beside("parent-quota", is_quota),
@@ -207,7 +218,7 @@ fn decision<'a>(culprit: &Culprit, sample: &'a ExplainedSample) -> Decision<'a> 
     ];
     let (named, others): (Vec<_>, Vec<_>) = sample.parts.iter().partition(|part| (culprit.names)(part));
     let named_ns: u64 = named.iter().map(|part| part.duration_ns).sum();
-    let others = others.into_iter().filter(|part| !ALWAYS.contains(&part.kind));
+    let others = others.into_iter().filter(|part| !ALWAYS.contains(&part.kind) && !is_own(part));
     match others.max_by_key(|part| part.duration_ns) {
         Some(other) if other.duration_ns > named_ns => {
             Decision::Other(other.kind, other.name.as_deref().unwrap_or_default())
