@@ -7,7 +7,7 @@
 //! | [sleep](#sleep-until-a-deadline) precisely until a deadline | [`Sleeper`]: blocks, then spins for a learned margin |
 //! | [run something once per period](#run-once-per-period) | [`Pacer`]: deadlines on a fixed grid, so that delays do not accumulate |
 //! | [run a thread with real-time priority](#run-a-thread-with-real-time-priority) | `Setup` of the crate `hpt-realtime` |
-//! | know how my times are distributed | `stats::Histogram`: of nanoseconds, or of any other integers |
+//! | know how my times are distributed | `stats::Durations`: quantiles, in bounded memory; `stats::Histogram` for other integers |
 //! | [time a piece of work](#time-a-piece-of-work) | [`Stopwatch`], or [`CycleStopwatch`] for core cycles |
 //! | [find the best counter](#find-and-calibrate-a-counter), and know how accurate it is | [`source::choose`], which also explains the choice, and [`calibrate`] |
 //! | add a counter of my own | [`TimeSource`] to read it, [`Widened`] if it has fewer than 64 bits, [`FixedRateClock`] to convert its ticks to nanoseconds |
