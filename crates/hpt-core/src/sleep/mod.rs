@@ -156,7 +156,7 @@ pub struct WokenByWall {
 }
 
 /// Statistics of a [`Sleeper`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
     /// The number of sleeps that reached their deadline.
@@ -184,8 +184,25 @@ pub struct Report {
     pub target: TargetStatus,
 }
 
+impl fmt::Debug for Report {
+    /// With rounded shares.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Report")
+            .field("in_time", &self.in_time)
+            .field("interrupted", &self.interrupted)
+            .field("late", &self.late)
+            .field("spinning_share", &format_args!("{:.4}", self.spinning_share))
+            .field("cpu_share", &format_args!("{:.4}", self.cpu_share))
+            .field("margin", &self.margin)
+            .field("two_stage", &self.two_stage)
+            .field("contended", &self.contended)
+            .field("target", &self.target)
+            .finish()
+    }
+}
+
 /// Whether a [`Sleeper`] meets its [`Target`], and what that takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct TargetStatus {
     /// The target.
@@ -199,6 +216,19 @@ pub struct TargetStatus {
     /// The share of the wake-ups that came 0.5 ms late or later, from 0 to 1. No margin covers them. They are usually
     /// caused by a hypervisor or by threads with a higher priority.
     pub out_of_reach: f64,
+}
+
+impl fmt::Debug for TargetStatus {
+    /// With rounded shares.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let needed = self.needed_cpu_share.map(|share| format!("{share:.4}"));
+        f.debug_struct("TargetStatus")
+            .field("target", &self.target)
+            .field("is_met", &self.is_met)
+            .field("needed_cpu_share", &format_args!("{}", needed.as_deref().unwrap_or("None")))
+            .field("out_of_reach", &format_args!("{:.4}", self.out_of_reach))
+            .finish()
+    }
 }
 
 /// A sleeper for one thread, which learns the wake-up latency of that thread.

@@ -1,6 +1,8 @@
 //! Summarizes many readings: distributions, medians and steps. Values keep the unit of the caller unless a name
 //! includes a unit.
 
+use std::fmt;
+
 #[cfg(feature = "stats")]
 mod durations;
 #[cfg(feature = "stats")]
@@ -13,7 +15,7 @@ pub use self::{
 };
 
 /// The distribution of a set of durations: quantiles, minimum, maximum and mean, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spread {
     /// The number of samples.
@@ -30,6 +32,30 @@ pub struct Spread {
     pub max_ns: f64,
     /// The arithmetic mean, in nanoseconds.
     pub mean_ns: f64,
+}
+
+impl fmt::Debug for Spread {
+    /// With one decimal place in a unit that suits each time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Spread");
+        fields.field("samples", &self.samples);
+        for (name, ns) in [
+            ("min", self.min_ns),
+            ("p50", self.p50_ns),
+            ("p99", self.p99_ns),
+            ("p999", self.p999_ns),
+            ("max", self.max_ns),
+            ("mean", self.mean_ns),
+        ] {
+            match ns {
+                ..1e3 => fields.field(name, &format_args!("{ns:.1}ns")),
+                ..1e6 => fields.field(name, &format_args!("{:.1}µs", ns / 1e3)),
+                ..1e9 => fields.field(name, &format_args!("{:.1}ms", ns / 1e6)),
+                _ => fields.field(name, &format_args!("{:.1}s", ns / 1e9)),
+            };
+        }
+        fields.finish()
+    }
 }
 
 /// Returns the median or, for an even number of samples, the lower of the two middle values; `None` if there are no
@@ -204,7 +230,25 @@ mod tests {
         prelude::{prop_assert, proptest},
     };
 
-    use super::{Steps, granule, median};
+    use super::{Spread, Steps, granule, median};
+
+    #[test]
+    fn the_debug_output_of_a_distribution_is_short() {
+        let third = 1e12 / 3.0;
+        let spread = Spread {
+            samples: 40,
+            min_ns: 0.0,
+            p50_ns: 9.48,
+            p99_ns: 1_234.5,
+            p999_ns: 2e6,
+            max_ns: 3e9,
+            mean_ns: third,
+        };
+        assert_eq!(
+            format!("{spread:?}"),
+            "Spread { samples: 40, min: 0.0ns, p50: 9.5ns, p99: 1.2µs, p999: 2.0ms, max: 3.0s, mean: 333.3s }"
+        );
+    }
 
     #[test]
     fn an_empty_sample_has_no_median_and_no_steps() {
