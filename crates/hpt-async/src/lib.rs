@@ -42,7 +42,7 @@
 //! - `CLOCK_MONOTONIC` stops while the machine is suspended, and so do all deadlines.
 //! - On a thread that has entered a `FrozenClock`, a sleep advances that clock; calls of [`Timers::call_at`] run on another
 //!   thread, which does not follow it. They follow `FrozenProcess`.
-//! - In a child created by `fork`, create new [`Timers`] and sleepers: the timers of the kernel are those of the parent.
+//! - In a child created by `fork`, create new [`Timers`] and sleepers: those of the parent panic there.
 //! - This crate requires Linux: it waits on timers of the kernel (timerfd). hpt-core does not.
 
 #![forbid(unsafe_code)]

@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    process,
     sync::{Arc, Mutex, PoisonError},
     task::{Wake, Waker},
 };
@@ -16,6 +17,9 @@ use rustix::time::{
 /// is armed again.
 const LATEST_SECONDS: i64 = i32::MAX as i64;
 const ZERO: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// Why a forked child cannot use a timer.
+pub(crate) const IN_CHILD: &str =
+    "this timer is that of the parent process: create Timers and sleepers in the child, after the fork";
 /// Zero would disarm the timer.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1 };
 
@@ -25,6 +29,8 @@ pub(crate) struct TimerFd {
     timer: Arc<OwnedFd>,
     /// The deadline on a clock that a test controls. The kernel does not know that clock.
     frozen: Mutex<Option<FrozenDeadline>>,
+    /// The process that created it. A forked child has the same timer of the kernel.
+    process: u32,
 }
 
 /// Lets the timer expire at once.
@@ -50,11 +56,19 @@ impl TimerFd {
 
     fn new(flags: TimerfdFlags) -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self { timer: Arc::new(timer), frozen: Mutex::new(None) })
+        Ok(Self { timer: Arc::new(timer), frozen: Mutex::new(None), process: process::id() })
     }
 
-    /// Arms the timer for `deadline`, instead of any earlier one. If it has passed, the timer expires immediately.
+    /// Returns whether this process created the timer. If not, it is that of the parent, as are all threads that wait for
+    /// it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == process::id()
+    }
+
+    /// Arms the timer for `deadline`, instead of any earlier one. If it has passed, the timer expires immediately. Panics in
+    /// a forked child.
     pub(crate) fn arm(&self, deadline: Instant) {
+        assert!(self.is_of_this_process(), "{IN_CHILD}");
         if FrozenDeadline::is_any() {
             self.disarm();
             let expire = Waker::from(Arc::new(Expire(Arc::clone(&self.timer))));
@@ -69,8 +83,11 @@ impl TimerFd {
         *self.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
     }
 
-    /// Disarms the timer.
+    /// Disarms the timer, but not that of a parent.
     pub(crate) fn disarm(&self) {
+        if !self.is_of_this_process() {
+            return;
+        }
         self.freeze(None);
         set(&self.timer, ZERO);
     }

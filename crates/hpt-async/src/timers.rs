@@ -9,7 +9,6 @@ use std::{
     fmt, hint, io, mem,
     panic::{self, AssertUnwindSafe},
     pin::Pin,
-    process,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
     thread::{self, JoinHandle},
@@ -18,13 +17,14 @@ use std::{
 
 use hpt_core::{Instant, clock::FrozenDeadline};
 
-use crate::{finish::Finish, margin::Margin, timerfd::TimerFd};
+use crate::{
+    finish::Finish,
+    margin::Margin,
+    timerfd::{IN_CHILD, TimerFd},
+};
 
 /// The interval at which the thread looks for earlier deadlines while it busy-waits.
 const LOOK_AGAIN: Duration = Duration::from_micros(2);
-
-const IN_CHILD: &str =
-    "the thread of these timers is in the parent process: create Timers in the child, after the fork";
 
 /// A set of absolute deadlines, any number of them, that one thread serves with one timer of the kernel.
 ///
@@ -77,8 +77,6 @@ struct Owner {
 struct Shared {
     timer: TimerFd,
     queue: Mutex<Queue>,
-    /// The process of the thread.
-    process: u32,
 }
 
 /// A deadline, and a number that is unique and increasing.
@@ -166,7 +164,7 @@ impl Timers {
             margin: Margin::new(finish),
             is_ending: false,
         };
-        let shared = Arc::new(Shared { timer: TimerFd::blocking()?, queue: Mutex::new(queue), process: process::id() });
+        let shared = Arc::new(Shared { timer: TimerFd::blocking()?, queue: Mutex::new(queue) });
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new().name("hpt-timers".to_owned()).spawn(move || served.serve())?;
         Ok(Self(Arc::new(Owner { shared, thread: Some(thread) })))
@@ -496,7 +494,7 @@ enum Next {
 impl Shared {
     /// Returns this state; `None` in a forked child, where no thread would unlock the queue, and the timer is that of the parent.
     fn of_this_process(&self) -> Option<&Self> {
-        (self.process == process::id()).then_some(self)
+        self.timer.is_of_this_process().then_some(self)
     }
 
     fn serve(&self) {

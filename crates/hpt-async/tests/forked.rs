@@ -40,7 +40,24 @@ fn a_child_is_refused_new_deadlines_and_leaves_those_of_the_parent_alone() {
     timers.call_at(deadline, move || sender.send(Instant::now()).expect("it is open"));
     let in_parent = timers.sleep_until(Instant::now() + HOUR);
 
+    #[cfg(feature = "tokio")]
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    #[cfg(feature = "tokio")]
+    let mut sleeper = {
+        let _entered = runtime.enter();
+        hpt_async::AsyncSleeper::tokio().expect("the kernel has timers")
+    };
+
     let child = in_a_child(|| {
+        #[cfg(feature = "tokio")]
+        {
+            let polled = catch_unwind(AssertUnwindSafe(|| {
+                let _ = pin!(sleeper.sleep(HOUR)).poll(&mut Context::from_waker(Waker::noop()));
+            }));
+            if polled.is_ok() {
+                return 4;
+            }
+        }
         let refused = catch_unwind(AssertUnwindSafe(|| timers.call_at(Instant::EPOCH, || ())));
         if refused.err().is_none_or(|refused| !refused.is::<String>()) {
             return 1;
