@@ -106,22 +106,30 @@ static void stop(void)
 	kill(atoi(target), SIGCONT);
 }
 
-/* A tracer stops all threads of the process. */
-static void trace(void)
+/* Lists the threads of the process, and returns their number. */
+static int list_threads(int threads[THREADS])
 {
-	int threads[THREADS], count = 0, i, status;
 	struct dirent *entry;
 	char path[64];
+	int count = 0;
 	DIR *folder;
 
 	snprintf(path, sizeof(path), "/proc/%s/task", target);
 	folder = opendir(path);
 	if (!folder)
-		return;
+		return 0;
 	while ((entry = readdir(folder)) && count < THREADS)
 		if (entry->d_name[0] != '.')
 			threads[count++] = atoi(entry->d_name);
 	closedir(folder);
+	return count;
+}
+
+/* A tracer stops all threads of the process. */
+static void trace(void)
+{
+	int threads[THREADS], count = list_threads(threads), i, status;
+
 	for (i = 0; i < count; i++) {
 		ptrace(PTRACE_SEIZE, threads[i], 0, 0);
 		ptrace(PTRACE_INTERRUPT, threads[i], 0, 0);
@@ -407,21 +415,13 @@ static void sample(void)
 /* A program raises the timer slack of all threads of the process, as one that saves power. */
 static void set_slack(const char *slack_ns)
 {
-	struct dirent *entry;
+	int threads[THREADS], count = list_threads(threads), i;
 	char path[64];
-	DIR *folder;
 
-	snprintf(path, sizeof(path), "/proc/%s/task", target);
-	folder = opendir(path);
-	if (!folder)
-		return;
-	while ((entry = readdir(folder))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.16s/timerslack_ns", entry->d_name);
+	for (i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/timerslack_ns", threads[i]);
 		write_to(path, slack_ns);
 	}
-	closedir(folder);
 }
 
 static void slacken(void)

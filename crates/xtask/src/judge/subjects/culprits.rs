@@ -89,7 +89,7 @@ fn is_work(part: &ExplainedPart) -> bool {
 
 /// The thread that changes the slack has the CPU meanwhile.
 fn is_slack(part: &ExplainedPart) -> bool {
-    part.kind == CauseKind::TimerSlack || is_thread(part)
+    part.kind == CauseKind::TimerSlack || is_thread(part) || is_own(part)
 }
 
 /// A thread of hpt itself, which delays a thread without a real-time policy like any other.
@@ -99,7 +99,7 @@ fn is_own(part: &ExplainedPart) -> bool {
 
 /// While the quota lasts, the two threads share the CPU.
 fn is_quota(part: &ExplainedPart) -> bool {
-    part.kind == CauseKind::CpuQuota || is_thread(part)
+    part.kind == CauseKind::CpuQuota || is_thread(part) || is_own(part)
 }
 
 const CULPRITS: [Culprit; 23] = [
@@ -218,7 +218,7 @@ fn decision<'a>(culprit: &Culprit, sample: &'a ExplainedSample) -> Decision<'a> 
     ];
     let (named, others): (Vec<_>, Vec<_>) = sample.parts.iter().partition(|part| (culprit.names)(part));
     let named_ns: u64 = named.iter().map(|part| part.duration_ns).sum();
-    let others = others.into_iter().filter(|part| !ALWAYS.contains(&part.kind) && !is_own(part));
+    let others = others.into_iter().filter(|part| !ALWAYS.contains(&part.kind));
     match others.max_by_key(|part| part.duration_ns) {
         Some(other) if other.duration_ns > named_ns => {
             Decision::Other(other.kind, other.name.as_deref().unwrap_or_default())
