@@ -240,3 +240,17 @@ fn a_sleeper_and_a_pacer_continue_on_another_thread() {
         assert_eq!((sleeper.report().in_time, pacer.counts().ticks), (20 * number, before + 1));
     }
 }
+
+#[test]
+fn no_sleep_is_lost_when_a_sleeper_moves_between_threads_that_exist_at_the_same_time() {
+    let mut sleeper = Sleeper::new();
+    for slept in 1..=4 {
+        assert!(sleeper.sleep(Duration::from_micros(200)).is_in_time());
+        let other = thread::spawn(move || {
+            assert!(sleeper.sleep(Duration::from_micros(200)).is_in_time());
+            sleeper
+        });
+        sleeper = other.join().expect("the sleep is in time");
+        assert_eq!(sleeper.report().in_time, 2 * slept);
+    }
+}

@@ -643,12 +643,14 @@ impl Add<Duration> for Instant {
     /// # Panics
     ///
     /// Panics if the result is beyond 292 years after the epoch, as [`std::time::Instant`] does on overflow.
+    #[track_caller]
     fn add(self, duration: Duration) -> Self {
         self.checked_add(duration).expect("overflow when adding duration to instant")
     }
 }
 
 impl AddAssign<Duration> for Instant {
+    #[track_caller]
     fn add_assign(&mut self, duration: Duration) {
         *self = *self + duration;
     }
@@ -660,12 +662,14 @@ impl Sub<Duration> for Instant {
     /// # Panics
     ///
     /// Panics if the result is beyond 292 years before the epoch, as [`std::time::Instant`] does on overflow.
+    #[track_caller]
     fn sub(self, duration: Duration) -> Self {
         self.checked_sub(duration).expect("overflow when subtracting duration from instant")
     }
 }
 
 impl SubAssign<Duration> for Instant {
+    #[track_caller]
     fn sub_assign(&mut self, duration: Duration) {
         *self = *self - duration;
     }

@@ -13,8 +13,11 @@ mod word;
 
 use std::{
     cell::Cell,
-    fmt, ptr,
-    sync::Arc,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -294,7 +297,8 @@ impl fmt::Debug for Sleeper {
     }
 }
 
-/// Tells apart the threads that exist at the same time.
+/// Tells apart the threads of the process, also those that have ended: a new thread may be slower to wake up than an
+/// ended one, and have another timer slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadMark(usize);
 
@@ -302,8 +306,14 @@ impl ThreadMark {
     const NONE: Self = Self(0);
 
     fn here() -> Self {
-        thread_local!(static HERE: u8 = const { 0 });
-        Self(HERE.with(|here| ptr::from_ref(here).addr()))
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static HERE: Cell<usize> = const { Cell::new(0) });
+        HERE.with(|here| {
+            if here.get() == 0 {
+                here.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+            }
+            Self(here.get())
+        })
     }
 }
 
@@ -673,6 +683,8 @@ impl Sleeper {
     #[cold]
     fn move_here(&mut self) {
         if self.thread != ThreadMark::NONE {
+            // Otherwise the last sleep on the other thread would be lost.
+            self.recent.settle();
             self.learn();
             self.margins = Margins::new(self.margins.target());
             (self.contention, self.slack) = (Contention::default(), KnownSlack::default());

@@ -253,6 +253,7 @@ impl Durations {
     /// assert!(p99.abs_diff(Duration::from_millis(99)) <= Duration::from_micros(99));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         self.nanos.quantile(quantile).map(Duration::from_nanos)
     }
@@ -277,6 +278,7 @@ impl Durations {
     /// assert_eq!(durations.supported_quantile(0.99), None);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn supported_quantile(&self, quantile: f64) -> Option<Duration> {
         let value = self.quantile(quantile);
         #[expect(clippy::cast_precision_loss, reason = "an estimate is enough")]

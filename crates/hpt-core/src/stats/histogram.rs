@@ -209,6 +209,7 @@ impl Histogram {
     /// assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (Some(50), Some(100)));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn quantile(&self, part: f64) -> Option<u64> {
         assert!((0.0..=1.0).contains(&part), "a quantile is from 0 to 1, not {part}");
         let (smallest, largest) = self.ends?;
