@@ -75,6 +75,6 @@ pub use self::{
     finish::Finish,
     interval::Interval,
     sleeper::{AsyncSleeper, PreciseSleep},
-    timeout::{TimeoutError, timeout},
+    timeout::{AnySleep, TimeoutError, timeout},
     timers::{Call, Sleep, Timers},
 };

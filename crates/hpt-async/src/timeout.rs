@@ -15,12 +15,35 @@ impl fmt::Display for TimeoutError {
 
 impl error::Error for TimeoutError {}
 
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::PreciseSleep<'_> {}
+    impl Sealed for crate::Sleep {}
+}
+
+/// A sleep of this crate: [`Sleep`](crate::Sleep) or [`PreciseSleep`](crate::PreciseSleep).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a sleep of hpt-async",
+    note = "the first argument of `timeout` is a sleep, such as `timers.sleep(duration)`; the second one is the future that it limits"
+)]
+pub trait AnySleep: Future + sealed::Sealed {}
+
+impl<S: Future + sealed::Sealed> AnySleep for S {}
+
 /// Waits for `future`, but no longer than for `sleep`, a sleep of [`Timers`](crate::Timers) or
 /// [`AsyncSleeper`](crate::AsyncSleeper). The one that does not end first is dropped.
 ///
 /// # Errors
 ///
 /// Returns [`TimeoutError`] if `sleep` ends before `future`. If both have ended, the output of `future` counts.
+///
+/// The compiler refuses exchanged arguments:
+///
+/// ```compile_fail,E0277
+/// # async fn exchanged(timers: hpt_async::Timers) {
+/// let _ = hpt_async::timeout(async { 7 }, timers.sleep(std::time::Duration::from_secs(1))).await;
+/// # }
+/// ```
 ///
 /// # Examples
 ///
@@ -40,7 +63,7 @@ impl error::Error for TimeoutError {}
 /// # #[cfg(not(feature = "tokio"))]
 /// # fn main() {}
 /// ```
-pub async fn timeout<F: Future>(sleep: impl Future, future: F) -> Result<F::Output, TimeoutError> {
+pub async fn timeout<F: Future>(sleep: impl AnySleep, future: F) -> Result<F::Output, TimeoutError> {
     let (mut sleep, mut future) = (pin!(sleep), pin!(future));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
