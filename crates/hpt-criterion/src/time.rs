@@ -69,8 +69,8 @@ impl<S> Clone for Time<S> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// The source cannot be opened.
-    #[error(transparent)]
+    /// The source cannot be opened. The text also has the fix, if there is one.
+    #[error("{_0}{}", _0.remedy().map_or_else(String::new, |fix| format!(": {fix}")))]
     Unavailable(#[from] SourceError),
     /// The counter wraps within ten years, so a long benchmark could be shown as a short one.
     #[error("{source_id} has {width} bits and wraps every {wraps_after:?}: widen it with hpt_core::Widened")]
@@ -499,6 +499,13 @@ mod tests {
     fn microseconds() -> ManualSource {
         let info = SourceInfo::new(SourceId::new("microseconds")).with_nominal(MEGAHERTZ, StatedBy::Definition);
         ManualSource::with_info(info)
+    }
+
+    #[test]
+    fn the_error_has_the_fix() {
+        let Err(refused) = Time::open("tcs") else { panic!("there is no such source") };
+        let text = refused.to_string();
+        assert!(text.starts_with("unknown source \"tcs\": "), "{text}");
     }
 
     #[test]

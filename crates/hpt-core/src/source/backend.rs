@@ -39,7 +39,21 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     fn open(&self, host: &Host, id: &SourceId) -> Result<Opened, SourceError>;
 }
 
-/// An open source.
+/// An open source. It is not `Send`, because some sources belong to the thread that opened them, such as a cycle
+/// counter. To use a source in another thread, take it out of [`Shared`](Self::Shared).
+///
+/// # Examples
+///
+/// ```
+/// use std::thread;
+/// use hpt_core::{Host, TimeSource, source::{self, Opened}};
+///
+/// if let Opened::Shared(source) = source::open(&Host::live(), "monotonic")? {
+///     let ticks = thread::spawn(move || source.ticks()).join().expect("reading never fails");
+///     assert!(ticks > 0);
+/// }
+/// # Ok::<(), hpt_core::SourceError>(())
+/// ```
 #[derive(Debug)]
 pub enum Opened {
     /// A source that any thread may read.

@@ -140,7 +140,8 @@ const MOST_EDITS: usize = 2;
 
 /// Returns the names with the smallest edit distance from `name`, at most three.
 fn nearest_names(host: &Host, name: &str) -> Vec<SourceId> {
-    let scored = names_on(host).into_iter().map(|id| (edit_distance(name, id.as_str()), id));
+    let name = name.to_lowercase();
+    let scored = names_on(host).into_iter().map(|id| (edit_distance(&name, id.as_str()), id));
     let mut scored: Vec<_> = scored.filter(|(distance, _)| *distance <= MOST_EDITS).collect();
     scored.sort_by_key(|(distance, _)| *distance);
     let nearest = scored.first().map(|(distance, _)| *distance);
@@ -186,7 +187,9 @@ mod tests {
         let host = Host::captured(Default::default(), Facts::live());
         let nearest_names = |name| nearest_names(&host, name);
         let near = |name| nearest_names(name).iter().map(|id| id.as_str().to_owned()).collect::<Vec<_>>();
-        assert_eq!((near("tcs"), near("ts")), (vec!["tsc".to_owned()], vec!["tsc".to_owned()]));
+        for typed in ["tcs", "ts", "TSC"] {
+            assert_eq!(near(typed), ["tsc"], "{typed}");
+        }
         assert_eq!(nearest_names("monotonic_raw").first().map(super::info::SourceId::as_str), Some("monotonic-raw"));
         assert_eq!(nearest_names("zzzzzzzzzzzzzzzzzzzzzz"), []);
     }
