@@ -129,7 +129,7 @@
 //!
 //! An [`Instant`] never goes back, even across threads, except in the two cases that [`Instant::now`] documents. Its
 //! distance from the kernel's `CLOCK_MONOTONIC` stays within the bound that [`clock::status`] reports. A calibration
-//! states whether its error is a bound or a standard uncertainty. A sleep never ends before its deadline, unless it is
+//! states a bound of its error, or that none is known. A sleep never ends before its deadline, unless it is
 //! interrupted. Opening a source can fail; the error then states the reason, and [`SourceError::remedy`] returns a fix,
 //! if there is one. Reading an open source never fails. No code runs before `main`, and no thread runs in the
 //! background. The only global state is the clock behind [`Instant`].

@@ -10,7 +10,8 @@ use crate::{
     sleep::{Sleeper, Waker, Woken},
 };
 
-/// The handling of periods that could not start on time because the previous work took too long.
+/// The handling of periods that could not start on time, because the previous work took too long or the thread was woken
+/// too late for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overrun {
@@ -83,8 +84,8 @@ impl Overrun {
 pub struct Counts {
     /// The number of periods that were started.
     pub ticks: u64,
-    /// The number of started periods whose deadline had already passed when the wait for them began, because the work
-    /// of the previous period took too long.
+    /// The number of started periods whose deadline had already passed when the wait for them began, because the
+    /// previous period began too late or its work took too long. [`Woken::late`] of the previous period tells which.
     pub overruns: u64,
     /// The number of periods that never started.
     pub skipped: u64,

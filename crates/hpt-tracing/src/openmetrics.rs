@@ -133,6 +133,9 @@ impl Snapshot {
     /// A bucket also includes durations that exceed its limit by less than the precision of the histogram (1 % by
     /// default).
     ///
+    /// For other names, register a clone of [`SpanTimes`], which is a collector, in a registry of prometheus-client: one
+    /// from `Registry::with_prefix("app")` exports `app_hpt_span_duration_seconds`.
+    ///
     /// The counts of a histogram must never decrease, so export [`SpanTimes::snapshot`], not [`SpanTimes::take`].
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! Determines the frequency of a source and the limits of that frequency. Does not save results to disk; `state` does.
+//! Determines the frequency of a source and the limits of that frequency. Does not save results to disk.
 
 mod fit;
 mod pair;
