@@ -1,6 +1,8 @@
 //! Searches the device tree for nodes by their `compatible` property, and determines the addresses of their registers,
 //! as seen by the processor. It interprets properties, but does not determine the purpose of a device.
 
+use std::iter::once;
+
 use super::{Host, soc::cell};
 
 /// The directory in which Linux shows the device tree.
@@ -51,10 +53,13 @@ struct Bus {
     ranges: Option<Vec<u8>>,
 }
 
-/// The properties of a bus that determine the addresses of its children.
-const OF_A_BUS: [&str; 3] = ["#address-cells", "#size-cells", "ranges"];
+/// The properties of a bus that determine whether and where its children can be read.
+const OF_A_BUS: [&str; 4] = ["#address-cells", "#size-cells", "ranges", "status"];
 /// The properties that are read from a node.
-const OF_A_NODE: [&str; 3] = ["compatible", "reg", "clock-frequency"];
+const OF_A_NODE: [&str; 5] = ["compatible", "reg", "clock-frequency", "clocks", "status"];
+/// The properties that are read from a clock.
+const OF_A_CLOCK: [&str; 3] = ["compatible", "phandle", "clock-frequency"];
+const FIXED_CLOCK: &str = "fixed-clock";
 
 impl Host {
     /// Returns the first node, in the order of names, that has this `compatible` name and is accessible to the
@@ -62,47 +67,117 @@ impl Host {
     #[must_use]
     pub fn device_node(&self, compatible: &str) -> Option<DeviceNode> {
         let (path, buses) = find(self, compatible)?;
+        Some(self.node(path, &buses))
+    }
+
+    /// Returns all enabled nodes that `pick` picks by their `compatible` property, and what it returned. The nodes of a
+    /// bus come before those of the buses below it.
+    pub(super) fn device_nodes<T>(&self, mut pick: impl FnMut(&[u8]) -> Option<T>) -> Vec<(T, DeviceNode)> {
+        let mut found = Vec::new();
+        let Some(root) = bus(self, String::new()) else { return found };
+        search(self, &[root], &mut 0, &mut |path, compatible, buses| {
+            let is_enabled = || once(path).chain(buses.iter().map(|bus| bus.path.as_str())).all(|at| enabled(self, at));
+            if let Some(picked) = pick(compatible).filter(|_| is_enabled()) {
+                found.push((picked, self.node(path.to_owned(), buses)));
+            }
+            false
+        });
+        found
+    }
+
+    fn node(&self, path: String, buses: &[Bus]) -> DeviceNode {
         let property = |name: &str| self.read(&format!("{ROOT}{path}/{name}")).ok();
-        let registers = property("reg").as_deref().and_then(|reg| locate(reg, &buses));
-        Some(DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path })
+        let registers = property("reg").as_deref().and_then(|reg| locate(reg, buses));
+        DeviceNode { registers, clock_frequency_hz: property("clock-frequency").as_deref().and_then(cell), path }
+    }
+
+    /// Returns the frequency of the first clock of a node in hertz, if that clock is a `fixed-clock` in the root or in
+    /// /clocks. The rates of all other clocks depend on registers.
+    ///
+    /// # References
+    ///
+    /// Linux, Documentation/devicetree/bindings/clock/fixed-clock.yaml.
+    pub(super) fn fixed_clock_hz(&self, node: &DeviceNode) -> Option<u32> {
+        let clock = self.fixed_clock(&node.path)?;
+        self.read(&format!("{clock}/clock-frequency")).ok().as_deref().and_then(cell)
+    }
+
+    fn fixed_clock(&self, path: &str) -> Option<String> {
+        let clocks = self.read(&format!("{ROOT}{path}/clocks")).ok()?;
+        let wanted = clocks.first_chunk::<4>()?;
+        let places = [ROOT.to_owned(), format!("{ROOT}/clocks")];
+        let mut clocks =
+            places.iter().flat_map(|place| self.list(place).into_iter().map(move |name| format!("{place}/{name}")));
+        clocks.find(|clock| {
+            let has = |name: &str, holds: &dyn Fn(&[u8]) -> bool| {
+                self.read(&format!("{clock}/{name}")).is_ok_and(|property| holds(&property))
+            };
+            has("phandle", &|phandle| phandle == wanted)
+                && has("compatible", &|names| is_compatible(names, FIXED_CLOCK))
+        })
     }
 
     /// Returns the paths of the files that [`device_node`](Self::device_node) reads from the node and from the buses
     /// above it.
     pub(in crate::linux::host) fn device_node_files(&self, compatible: &str) -> Vec<String> {
-        let Some((path, buses)) = find(self, compatible) else { return Vec::new() };
-        let of_buses = buses.iter().flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{}/{name}", bus.path)));
-        of_buses.chain(OF_A_NODE.map(|name| format!("{ROOT}{path}/{name}"))).collect()
+        find(self, compatible).map_or_else(Vec::new, |(path, _)| self.files_of_node(&path))
+    }
+
+    /// Returns the paths of the files that are read from the node at `path`, from the buses above it, and from its
+    /// clock.
+    pub(super) fn files_of_node(&self, path: &str) -> Vec<String> {
+        let buses = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
+        let of_buses = buses.flat_map(|bus| OF_A_BUS.map(|name| format!("{ROOT}{bus}/{name}")));
+        let of_clock =
+            self.fixed_clock(path).into_iter().flat_map(|clock| OF_A_CLOCK.map(|name| format!("{clock}/{name}")));
+        of_buses.chain(OF_A_NODE.map(|name| format!("{ROOT}{path}/{name}"))).chain(of_clock).collect()
     }
 }
 
 /// Returns the path of the node, and the buses from its parent up to the root.
 fn find(host: &Host, compatible: &str) -> Option<(String, Vec<Bus>)> {
     let root = bus(host, String::new())?;
-    search(host, compatible, vec![root], &mut 0)
+    let mut found = None;
+    search(host, &[root], &mut 0, &mut |path, names, buses| {
+        let is_it = is_compatible(names, compatible);
+        if is_it {
+            found = Some((path.to_owned(), buses.to_vec()));
+        }
+        is_it
+    });
+    found
 }
 
-/// Searches the children of `buses[0]`, and then the buses among these children. A bus without `ranges` is skipped
-/// because the processor cannot access the devices below it.
-fn search(host: &Host, compatible: &str, buses: Vec<Bus>, entered: &mut u32) -> Option<(String, Vec<Bus>)> {
+/// A visitor of nodes. Its arguments are the path of the node, its `compatible` property, and the buses above it. It
+/// returns whether the search ends.
+type Visit<'a> = &'a mut dyn FnMut(&str, &[u8], &[Bus]) -> bool;
+
+/// Visits the children of `buses[0]`, and then the buses among these children. A bus without `ranges` is skipped
+/// because the processor cannot access the devices below it. Returns whether a visit ended the search.
+fn search(host: &Host, buses: &[Bus], entered: &mut u32, visit: Visit<'_>) -> bool {
     *entered += 1;
     let parent = &buses[0].path;
     let children: Vec<String> =
         host.list(&format!("{ROOT}{parent}")).into_iter().map(|name| format!("{parent}/{name}")).collect();
-    let named = |path: &&String| {
-        host.read(&format!("{ROOT}{path}/compatible")).is_ok_and(|names| is_compatible(&names, compatible))
-    };
-    if let Some(path) = children.iter().find(named) {
-        return Some((path.clone(), buses));
+    for path in &children {
+        let names = host.read(&format!("{ROOT}{path}/compatible"));
+        if names.is_ok_and(|names| visit(path, &names, buses)) {
+            return true;
+        }
     }
     if buses.len() > DEEPEST || *entered > MOST_BUSES {
-        return None;
+        return false;
     }
-    children.into_iter().find_map(|path| {
-        let bus = bus(host, path).filter(|bus| bus.ranges.is_some())?;
-        let below = std::iter::once(bus).chain(buses.iter().cloned()).collect();
-        search(host, compatible, below, entered)
+    children.into_iter().any(|path| {
+        let Some(bus) = bus(host, path).filter(|bus| bus.ranges.is_some()) else { return false };
+        let below: Vec<Bus> = once(bus).chain(buses.iter().cloned()).collect();
+        search(host, &below, entered, visit)
     })
+}
+
+/// Returns whether a node is in use. Devicetree Specification v0.4, 2.3.4, `status`; Linux, drivers/of/base.c.
+fn enabled(host: &Host, path: &str) -> bool {
+    host.read(&format!("{ROOT}{path}/status")).map_or(true, |status| matches!(&status[..], b"okay\0" | b"ok\0"))
 }
 
 /// Returns the properties of a bus; `None` if its cell counts cannot be interpreted.
@@ -118,7 +193,7 @@ fn bus(host: &Host, path: String) -> Option<Bus> {
 }
 
 /// Returns whether a `compatible` property, a list of zero-terminated names, contains `wanted`.
-fn is_compatible(names: &[u8], wanted: &str) -> bool {
+pub(super) fn is_compatible(names: &[u8], wanted: &str) -> bool {
     names.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes())
 }
 

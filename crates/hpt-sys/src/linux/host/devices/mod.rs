@@ -2,12 +2,14 @@
 
 mod acpi;
 mod device_tree;
+mod soc_counters;
 mod system_timer;
 mod uio;
 
 pub use self::{
     acpi::{IO_PORTS, Latch, NoPmTimer},
     device_tree::{DeviceNode, Region},
+    soc_counters::{Gate, Layout, SOC_COUNTERS, SocCounter, SocCounterNode, Word, Words},
     system_timer::SystemTimer,
     uio::UioWindow,
 };

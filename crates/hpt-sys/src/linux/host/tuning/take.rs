@@ -115,6 +115,7 @@ impl Host {
             let registers = self.device_node(compatible).and_then(|node| node.registers);
             files.extend(registers.into_iter().flat_map(|region| self.uio_files(region)));
         }
+        files.extend(self.soc_counter_files());
         files
     }
 }
