@@ -12,7 +12,7 @@ use hpt_sys::{
     units::{Frequency, Spaced, Width},
 };
 
-use super::{PosixClock, PosixId, SourceError, SourceId, SourceInfo, TimeSource};
+use super::{PosixClock, PosixId, SourceError, SourceId, SourceInfo, StatedBy, TimeSource};
 use crate::scale::Scale;
 
 /// The largest assumed drift between the counter and the system clock: one part in `ONE_IN`. The kernel slews its clock
@@ -63,8 +63,7 @@ pub struct Widened<S, R = PosixClock> {
     reference: R,
     info: SourceInfo,
     narrow: Width,
-    /// Ticks of the counter per nanosecond of the reference.
-    ticks_per_ns: Scale,
+    ticks_per_ns: TicksPerNs,
     ns_per_reference_tick: Scale,
     /// The time after the anchor within which wraps can be counted, in nanoseconds.
     horizon_ns: u64,
@@ -80,7 +79,7 @@ pub struct Widened<S, R = PosixClock> {
 pub enum WidenError {
     /// The counter's rate changes, so the elapsed time does not determine the number of wraps.
     NotSteady(SourceId),
-    /// The counter has no nominal frequency, or its nominal frequency is below 56 kHz.
+    /// The counter has no nominal frequency, or its nominal frequency is below 1 Hz.
     NoRate(SourceId),
     /// The counter wraps too quickly: the clock that would count its wraps may lag by half a wrap or more, or takes too
     /// long to read.
@@ -101,7 +100,7 @@ impl std::fmt::Display for WidenError {
                 write!(f, "{id} is not constant-rate: the elapsed time does not determine how often it wrapped")
             }
             Self::NoRate(id) => {
-                write!(f, "{id} has no stated frequency of at least 56 kHz, which is required to count its wraps")
+                write!(f, "{id} has no stated frequency of at least 1 Hz, which is required to count its wraps")
             }
             Self::TooNarrow { source_id, wraps_after } => write!(
                 f,
@@ -189,19 +188,53 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     /// # Ok::<(), hpt_core::source::WidenError>(())
     /// ```
     pub fn by(source: S, reference: R) -> Result<Self, WidenError> {
-        let narrow = source.info().width;
-        let half_ns = half_a_wrap_ns(source.info())?;
+        let info = source.info().clone();
+        Self::built(source, reference, info)
+    }
+
+    /// Widens `source` with any clock, as [`by`](Self::by), but at a rate that calibration found. Intended for counters
+    /// without a nominal frequency. `frequency` may be off by one part in a thousand.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WidenError`] if the counter is not constant-rate, or if it wraps too soon at this rate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// # use hpt_core::{SourceId, SourceInfo, source::RateKind};
+    /// use hpt_core::{Frequency, TimeSource, Widened, Width, testing::ManualSource};
+    ///
+    /// # let info = SourceInfo::new(SourceId::new("timer")).with_width(Width::BITS_32).with_rate(RateKind::Constant);
+    /// // `info` describes a 32-bit counter without a nominal frequency, and `clock` counts nanoseconds.
+    /// let (timer, clock) = (ManualSource::with_info(info), ManualSource::new("clock"));
+    /// let wide = Widened::by_at_rate(&timer, &clock, Frequency::MEGAHERTZ)?;
+    /// timer.advance(6_000_000_000);
+    /// clock.advance(6_000_000_000_000);
+    /// assert_eq!(wide.ticks(), 6_000_000_000);
+    /// # }
+    /// # Ok::<(), hpt_core::source::WidenError>(())
+    /// ```
+    pub fn by_at_rate(source: S, reference: R, frequency: Frequency) -> Result<Self, WidenError> {
+        let info = source.info().clone().with_nominal(frequency, StatedBy::Program);
+        Self::built(source, reference, info)
+    }
+
+    fn built(source: S, reference: R, mut info: SourceInfo) -> Result<Self, WidenError> {
+        let narrow = info.width;
+        let half_ns = half_a_wrap_ns(&info)?;
+        let ticks_per_ns = TicksPerNs::of(&info)?;
         let lateness_ns = if reference.info().is_moved_by_the_tick() { nanos(TICK_LATENESS) } else { 0 };
         let Some(room_ns) = half_ns.checked_sub(lateness_ns).filter(|&room_ns| room_ns >= ONE_IN) else {
             let wraps_after = Duration::from_nanos(half_ns.saturating_mul(2));
             return Err(WidenError::TooNarrow { source_id: source.info().id.clone(), wraps_after });
         };
-        let mut info = source.info().clone();
         info.id = SourceId::from(format!("{}-widened", info.id));
         info.width = Width::BITS_64;
         let widened = Self {
             narrow,
-            ticks_per_ns: ticks_per_ns(source.info())?,
+            ticks_per_ns,
             ns_per_reference_tick: reference.info().nominal_scale().unwrap_or(Scale::of(Frequency::GIGAHERTZ)),
             // Half of the margin is for preemption of the thread, and the other half is for drift between the counter
             // and the clock.
@@ -303,7 +336,7 @@ impl<S: TimeSource, R: TimeSource> Widened<S, R> {
     fn widen(&self, narrow_ticks: u64, reference_ns: u64) -> u64 {
         let anchor = self.anchors.current();
         let elapsed_ns = signed(reference_ns.wrapping_sub(anchor.reference_ns));
-        let elapsed_ticks = self.ticks_per_ns.nanos(elapsed_ns.unsigned_abs());
+        let elapsed_ticks = self.ticks_per_ns.ticks(elapsed_ns.unsigned_abs());
         // The time is before the anchor if another thread moved the anchor after this thread took its readings.
         let expected = if elapsed_ns < 0 {
             anchor.ticks.wrapping_sub(elapsed_ticks)
@@ -360,17 +393,33 @@ fn half_a_wrap_ns(info: &SourceInfo) -> Result<u64, WidenError> {
     Ok(scale.nanos(info.width.mask() / 2))
 }
 
-/// Returns the scale that converts nanoseconds to ticks, which is the scale for the inverse rate.
-fn ticks_per_ns(info: &SourceInfo) -> Result<Scale, WidenError> {
-    // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits into 64
-    // bits if f is at least 55.5 kHz.
-    const SQUARE: u128 = 1_000_000_000_000_000_000_000_000_000_000;
-    let inverse = info.nominal.map(|nominal| SQUARE / u128::from(nominal.frequency.microhertz()));
-    inverse
-        .and_then(|microhertz| u64::try_from(microhertz).ok())
-        .and_then(Frequency::from_microhertz)
-        .map(Scale::of)
-        .ok_or_else(|| WidenError::NoRate(info.id.clone()))
+/// Converts nanoseconds of the reference to ticks of the counter, with the scale for the inverse rate.
+#[derive(Clone, Copy, Debug)]
+struct TicksPerNs {
+    inverse: Scale,
+    /// The scale is that of the rate times two to this power, because the inverse of a low rate has no scale.
+    doublings: u32,
+}
+
+impl TicksPerNs {
+    fn of(info: &SourceInfo) -> Result<Self, WidenError> {
+        // The product of microhertz and nanoseconds per tick is 10^15, so the inverse of f is 10^30 / f, which fits into
+        // 64 bits if f is at least 55.5 kHz.
+        const SQUARE: u128 = 1_000_000_000_000_000_000_000_000_000_000;
+        const MOST_DOUBLINGS: u32 = 16;
+        let inverse = |microhertz: u64, doublings: u32| {
+            let inverse = u64::try_from(SQUARE / (u128::from(microhertz) << doublings)).ok()?;
+            Some(Self { inverse: Scale::of(Frequency::from_microhertz(inverse)?), doublings })
+        };
+        info.nominal
+            .and_then(|nominal| (0..=MOST_DOUBLINGS).find_map(|by| inverse(nominal.frequency.microhertz(), by)))
+            .ok_or_else(|| WidenError::NoRate(info.id.clone()))
+    }
+
+    #[inline]
+    const fn ticks(self, ns: u64) -> u64 {
+        self.inverse.nanos(ns) >> self.doublings
+    }
 }
 
 /// A reading of the counter, and the reading of the reference at that time.
@@ -450,7 +499,7 @@ mod tests {
         time::Duration,
     };
 
-    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use proptest::prelude::{Just, any, prop_assert_eq, prop_oneof, proptest};
 
     use super::{WidenError, Widened};
     use crate::source::{Nominal, RateKind, SourceId, SourceInfo, StatedBy, TimeSource};
@@ -496,7 +545,7 @@ mod tests {
         fn no_wrap_is_missed(
             start_ns in 0..1_u64 << 40,
             bits in 24..=40_u8,
-            (hertz, off_ppm) in (100_000..4_000_000_000_u64, 0..900_u64),
+            (hertz, off_ppm) in (prop_oneof![Just(32_768_u64), 100_000..4_000_000_000_u64], 0..900_u64),
             waits in proptest::collection::vec(0.0..1.0_f64, 1..20),
         ) {
             let now_ns = AtomicU64::new(start_ns);
@@ -551,7 +600,9 @@ mod tests {
         let mut rateless = seen(&now_ns, 32, 1_000_000_000, 1_000_000_000);
         rateless.info.nominal = None;
         assert!(matches!(Widened::by(rateless, clock(&now_ns)), Err(WidenError::NoRate(_))));
-        let slow = seen(&now_ns, 32, 32_768, 32_768);
+        let mut slow = seen(&now_ns, 32, 1, 1);
+        slow.info.nominal =
+            Frequency::from_microhertz(500_000).map(|frequency| Nominal { frequency, stated_by: StatedBy::Program });
         assert!(matches!(Widened::by(slow, clock(&now_ns)), Err(WidenError::NoRate(_))));
         let mut late = clock(&now_ns);
         late.info.claimed_resolution_ns = Some(4_000_000);
