@@ -82,7 +82,7 @@ pub enum UseSourceError {
     Revocable(SourceId),
     /// The source ticks at less than 1 MHz, or wraps within ten years.
     TooCoarse(SourceId),
-    /// The nominal frequency of the source is not known, so its granularity and the time until it wraps are not known
+    /// The nominal frequency of a source with fewer than 56 bits is not known, so the time until it wraps is not known
     /// either.
     NoRate(SourceId),
     /// The source failed the self-test.

@@ -26,6 +26,8 @@ use self::linux::BACKENDS;
 pub(crate) use self::linux::permitted_native;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use self::linux::*;
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+pub(crate) use self::select::SURELY_WIDE_BITS;
 #[cfg(target_has_atomic = "64")]
 pub use self::widen::{WidenError, Widened};
 pub use self::{

@@ -16,7 +16,7 @@ pub(super) const COARSEST_CHOICE_NS: f64 = 10_000.0;
 
 /// A width, in bits, at which a counter takes years to wrap at any realistic rate. It is the minimum width of the ARM
 /// generic timer.
-const SURELY_WIDE_BITS: u8 = 56;
+pub(crate) const SURELY_WIDE_BITS: u8 = 56;
 
 /// Read overheads that differ by less than this factor are considered equal, because a short run is not accurate enough
 /// to distinguish them. In that case the first source in the list wins, so that the choice does not change from run to

@@ -8,7 +8,7 @@ use std::{
 };
 
 use hpt_core::{
-    Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource,
+    Frequency, Host, Instant, Opened, PosixClock, PosixId, SourceId, SourceInfo, TimeSource, Width,
     clock::{self, UseSourceError},
     source::{self, Nominal, RateKind, Scope, StatedBy},
 };
@@ -349,6 +349,26 @@ fn a_1_mhz_counter_stays_within_its_bound() {
     if judged == 0 {
         skipped!("two statuses take longer here than segments last, so that the bound of no reading is known");
     }
+}
+
+#[test]
+fn a_wide_counter_is_followed_without_a_stated_rate_and_a_narrow_one_is_not() {
+    if !is_alone("instants::a_wide_counter_is_followed_without_a_stated_rate_and_a_narrow_one_is_not") {
+        return;
+    }
+    let of_bits = |bits| {
+        let info = SourceInfo::new(SourceId::new("own")).with_rate(RateKind::Constant);
+        let info = info.with_width(Width::new(bits).expect("at most 64"));
+        clock::use_source(Opened::Shared(Box::new(Own { kernel: kernel(), tick_ns: 1, info })))
+    };
+    assert!(matches!(of_bits(32), Err(UseSourceError::NoRate(_))));
+    of_bits(64).expect("a sound source passes on a busy machine, too");
+    clock::prime();
+    let kernel = kernel();
+    for _ in 0..20 {
+        let _ = is_judged_by_its_stated_bound(&kernel);
+    }
+    assert_eq!(clock::status().source.as_str(), "own");
 }
 
 #[test]

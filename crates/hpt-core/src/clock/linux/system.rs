@@ -29,7 +29,7 @@ use super::{
     vmclock::Vmclock,
 };
 use crate::clock::report::{ClockSource, MOST_SOURCES, Status, UseSourceError};
-use crate::source::{self, Opened, Scope, SourceError, SourceId, SourceInfo, TimeSource};
+use crate::source::{self, Opened, SURELY_WIDE_BITS, Scope, SourceError, SourceId, SourceInfo, TimeSource};
 
 /// The clock that provides readings: undecided, the kernel's clock, the processor's own counter (`NATIVE`), or a source
 /// in `SOURCES` for all higher values.
@@ -515,7 +515,8 @@ pub fn prime() {
 /// # Errors
 ///
 /// Returns [`UseSourceError`], for example if the source is not constant-rate or not system-wide, if it ticks too slowly
-/// or wraps too soon, if access to it can be revoked, or if it fails its self-test.
+/// or wraps too soon, if access to it can be revoked, or if it fails its self-test. A counter with fewer than 56 bits
+/// wraps too soon: while the program does not read the clock, nothing would count its wraps.
 ///
 /// # Examples
 ///
@@ -565,10 +566,10 @@ fn suits(info: &SourceInfo) -> Result<(), UseSourceError> {
         Err(UseSourceError::NotSteady(id()))
     } else if info.revocable {
         Err(UseSourceError::Revocable(id()))
-    } else if info.nominal.is_none() {
+    } else if info.nominal.is_none() && info.width.bits() < SURELY_WIDE_BITS {
         Err(UseSourceError::NoRate(id()))
     } else if info.wraps_soon().is_some()
-        || info.resolution_ns().is_none_or(|resolution_ns| resolution_ns > COARSEST_NS)
+        || info.resolution_ns().is_some_and(|resolution_ns| resolution_ns > COARSEST_NS)
     {
         Err(UseSourceError::TooCoarse(id()))
     } else {
@@ -580,12 +581,13 @@ fn tested(source: &dyn TimeSource) -> Result<(), UseSourceError> {
     let reference = source::PosixClock::open(&Host::live(), source::PosixId::Monotonic)?;
     let failed = |failure| UseSourceError::SelfTest { source_id: source.info().id.clone(), failure };
     let seen = source::self_test(source, &reference).map_err(failed)?;
-    // A source can advance in steps larger than its nominal tick. A large step does not count if a read takes so long
-    // that no smaller step can be observed.
-    let tick_ns = source.info().nominal.map_or(1.0, |nominal| nominal.frequency.tick_ns_f64());
+    // A source can advance in steps larger than its tick. A large step does not count if a read takes so long that no
+    // smaller step can be observed.
+    let rate = source.info().nominal.map_or(seen.rate.highest, |nominal| nominal.frequency);
+    let tick_ns = rate.tick_ns_f64();
     #[expect(clippy::cast_precision_loss, reason = "compared with a microsecond")]
     let step_ns = seen.steps.smallest_ticks().unwrap_or(0) as f64 * tick_ns;
-    if step_ns > COARSEST_NS && step_ns > 2.0 * seen.read_cost_ns {
+    if tick_ns > COARSEST_NS || (step_ns > COARSEST_NS && step_ns > 2.0 * seen.read_cost_ns) {
         return Err(UseSourceError::TooCoarse(source.info().id.clone()));
     }
     Ok(())
