@@ -167,7 +167,7 @@
 //! | feature | default | adds | dependency |
 //! | --- | --- | --- | --- |
 //! | `stats` | yes | `stats::Histogram`, for any number of samples | hdrhistogram |
-//! | `devices` | yes | sources behind device files, I/O ports and mapped memory: `hpet`, `bcm-systimer`, `acpi-pm`, `perf-time`, `rtc0`, `ptp0`; reports from the hypervisor | memmap2 |
+//! | `devices` | yes | sources behind device files, I/O ports and mapped memory: `hpet`, `bcm-systimer`, the timers of ARM systems on a chip, `acpi-pm`, `perf-time`, `rtc0`, `ptp0`; reports from the hypervisor | memmap2 |
 //! | `testing` | no | `testing`: a clock and a source that a test controls; needs 64-bit atomics | none |
 //! | `serde` | no | `Serialize` and `Deserialize` for plain data, such as host information and calibrations | serde |
 //! | `embedded-hal` | no | `DelayNs` of embedded-hal for [`Sleeper`] | embedded-hal |

@@ -22,6 +22,11 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         self.ids()
     }
 
+    /// Returns whether the backend can say why this source is not available, even if it is not listed on the host.
+    fn knows(&self, id: &SourceId) -> bool {
+        self.ids().contains(id)
+    }
+
     /// Returns a report on each of the backend's sources.
     fn probe(&self, host: &Host) -> Vec<ProbeReport>;
 
@@ -342,6 +347,9 @@ pub enum MissingRight {
     Lockdown,
     /// The kernel does not map this page and returns EPERM, even to root.
     Page,
+    /// The file's mode or a missing capability denies access, and only root may have it: the page also contains
+    /// registers whose reads may have effects.
+    RootOnly,
     /// The kernel returned EPERM from ioperm, but neither a missing capability nor kernel lockdown is visible.
     Ports,
     /// `kernel.perf_event_paranoid` is too high for a process without CAP_PERFMON.
@@ -358,6 +366,7 @@ impl std::fmt::Display for MissingRight {
             Self::Capability => f.write_str("this process lacks the capability CAP_SYS_RAWIO"),
             Self::Lockdown => f.write_str("kernel lockdown denies access, even to root"),
             Self::Page => f.write_str("the kernel does not map this page: a driver has claimed it, it counts as RAM (STRICT_DEVMEM), or the process is root only inside a container"),
+            Self::RootOnly => f.write_str("only root may map this page, because it also contains registers whose reads may have effects"),
             Self::Ports => f.write_str("the kernel denies access to the port: the kernel is locked down, or the process is root only inside a container"),
             Self::PerfEvents { .. } => write!(f, "kernel.perf_event_paranoid denies perf events to processes without the capability CAP_PERFMON"),
         }
@@ -378,7 +387,7 @@ impl MissingRight {
                 let name = path.trim_start_matches("/dev/");
                 format!("run as root (sudo), or let a group read it with a udev rule: KERNEL==\"{name}\", GROUP=\"…\", MODE=\"0440\"")
             }
-            Self::FileMode => "run as root (sudo)".to_owned(),
+            Self::FileMode | Self::RootOnly => "run as root (sudo)".to_owned(),
             Self::Capability => "run as root (sudo), or give the program CAP_SYS_RAWIO".to_owned(),
             Self::Ports => {
                 "run outside the container; /sys/kernel/security/lockdown (securityfs) shows whether the kernel is locked down".to_owned()

@@ -101,7 +101,8 @@ pub fn outline(host: &Host) -> Vec<ProbeReport> {
 /// ```
 pub fn open(host: &Host, name: &str) -> Result<Opened, SourceError> {
     let id = SourceId::from(name.to_owned());
-    match BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id)) {
+    let known = BACKENDS.iter().find(|backend| backend.knows(&id));
+    match known.or_else(|| BACKENDS.iter().find(|backend| backend.ids_on(host).contains(&id))) {
         Some(backend) => backend.open(host, &id),
         None => Err(SourceError::Unknown { nearest: nearest_names(host, name), name: name.to_owned() }),
     }

@@ -7,7 +7,7 @@ use hpt_core::{
     source::{self, KernelVerdict, ProbeReport, Quantity, RateKind, StatedBy},
 };
 use hpt_sys::{
-    host::{Architecture, Capture, Entry, Facts, ReadRefused},
+    host::{Architecture, Capture, Entry, Facts, ReadRefused, SOC_COUNTERS},
     testing::hosts::{all, capture_of, content, files, host, machine_of, write},
 };
 use proptest::{
@@ -95,6 +95,12 @@ fn every_source_and_every_machine_has_its_row_in_the_platform_page() {
     let row = |name: &str| page.lines().any(|line| line.starts_with(&format!("| `{name}` |")));
     for id in source::names() {
         assert!(row(id.as_str()), "docs/platform.md has no row for the source {id}");
+    }
+    let safety = fs::read_to_string(docs.join("safety.md")).expect("docs/ has the safety page");
+    for kind in SOC_COUNTERS {
+        let id = kind.id;
+        assert!(row(id), "docs/platform.md has no row for the source {id}");
+        assert!(safety.contains(&format!("\n| `{id}` |")), "docs/safety.md has no row for the page of {id}");
     }
     for name in all() {
         assert!(row(&name), "docs/platform.md has no row for the captured machine {name}");

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "devices")]
 mod devices;
+#[cfg(feature = "devices")]
+mod soc;
 
 use std::{
     fs,
@@ -38,7 +40,7 @@ fn turn_with_cycle_counters() -> MutexGuard<'static, ()> {
 fn available() -> Vec<Opened> {
     let host = Host::live();
     let opened: Vec<Opened> =
-        source::names().into_iter().filter_map(|id| source::open(&host, id.as_str()).ok()).collect();
+        source::names_on(&host).into_iter().filter_map(|id| source::open(&host, id.as_str()).ok()).collect();
     assert!(opened.len() >= 10, "the kernel's own clocks are always there: {opened:?}");
     opened
 }

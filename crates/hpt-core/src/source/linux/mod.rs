@@ -42,6 +42,7 @@ pub(crate) const BACKENDS: &[&dyn Backend] = &[
     &arm_counter::ArmCounterBackend,
     &riscv_time::RiscvTimeBackend,
     devices::BCM_SYSTIMER,
+    devices::SOC_COUNTERS,
     devices::HPET,
     devices::ACPI_PM,
     &pit::PitBackend,

@@ -5,6 +5,7 @@ use hpt_sys::host::Host;
 use crate::source::{Backend, KernelVerdict, Opened, ProbeReport, SourceError, SourceId};
 
 pub(super) const BCM_SYSTIMER: &dyn Backend = &NotBuilt(&["bcm-systimer", "bcm-systimer-low"]);
+pub(super) const SOC_COUNTERS: &dyn Backend = &NotBuilt(&[]);
 pub(super) const HPET: &dyn Backend = &NotBuilt(&["hpet", "hpet-low"]);
 pub(super) const ACPI_PM: &dyn Backend = &NotBuilt(&["acpi-pm"]);
 pub(super) const PERF_TIME: &dyn Backend = &NotBuilt(&["perf-time"]);

@@ -1,10 +1,7 @@
 //! The Broadcom System Timer in every Raspberry Pi: a microsecond counter in a page of device registers, which is read
 //! and never written. The page is mapped in `hpt_sys::mmio`.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use hpt_sys::{
     arch::Barrier,
@@ -14,10 +11,10 @@ use hpt_sys::{
     units::{Frequency, Width},
 };
 
-use super::{rights, split_counter::read_split_counter, tested};
+use super::{page, split_counter::read_split_counter, tested};
 use crate::source::{
-    Backend, KernelVerdict, MissingRight, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId,
-    SourceInfo, StatedBy, TimeSource,
+    Backend, KernelVerdict, Nominal, Opened, ProbeReport, RateKind, ReadPath, SourceError, SourceId, SourceInfo,
+    StatedBy, TimeSource,
 };
 
 const WIDE_ID: SourceId = SourceId::new("bcm-systimer");
@@ -34,7 +31,6 @@ const LENGTH: usize = 0x0c;
 /// drivers/clocksource/bcm2835_timer.c; raspberrypi/linux, rpi-3.12.y, arch/arm/mach-bcm2708/bcm2708.c.
 const CLOCK_SOURCE: &str = "timer";
 const OLD_CLOCK_SOURCE: &str = "stc";
-const MEMORY: &str = "/dev/mem";
 
 /// The full 64-bit Broadcom System Timer, at one tick per microsecond.
 ///
@@ -225,60 +221,9 @@ fn open(host: &Host, id: SourceId) -> Result<(SystimerCounter<Window>, PathBuf),
     if !host.is_live() {
         return Err(SourceError::Captured);
     }
-    let (registers, path) = map(host, region)?;
+    let (registers, path) = page::map(host, region)?;
     let barrier = Barrier::detect(process::platform().as_deref());
     Ok((SystimerCounter { registers, barrier, info }, path))
-}
-
-/// Maps the registers, from a UIO window if one can be opened, otherwise from /dev/mem. Also returns the path of the
-/// mapped file.
-fn map(host: &Host, region: Region) -> Result<(Window, PathBuf), SourceError> {
-    let page = process::page_size();
-    let length = usize::try_from(region.length).expect("a few bytes");
-    let within = |bytes: u64| usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let mut refused = None;
-    if let Some(window) = host.uio_window(region) {
-        let path = Path::new("/dev").join(&window.device);
-        // Map N of a UIO device starts N pages into its file, regardless of the device's address (uio-howto).
-        let mapped = within(region.address - window.region.address)
-            .and_then(|start| Window::map(&path, page * u64::from(window.map), start, length));
-        match mapped {
-            Ok(window) => return Ok((window, path)),
-            Err(error) => refused = Some((path, error)),
-        }
-    }
-    let path = PathBuf::from(MEMORY);
-    let page_address = region.address & !(page - 1);
-    within(region.address - page_address)
-        .and_then(|start| Window::map(&path, page_address, start, length))
-        .map(|window| (window, path))
-        .map_err(|error| match refused {
-            // The UIO window was created for this purpose, so its error is the problem to fix.
-            Some((path, error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-                SourceError::NoRight { path: path.display().to_string(), right: MissingRight::FileMode }
-            }
-            _ => diagnose(host, error),
-        })
-}
-
-/// Returns the first missing permission, in the order in which the kernel checks them: the file's mode, the capability,
-/// lockdown, the page itself.
-///
-/// # References
-///
-/// Linux, drivers/char/mem.c, `open_port` and `mmap_mem`.
-fn diagnose(host: &Host, error: io::Error) -> SourceError {
-    let missing = |right| SourceError::NoRight { path: MEMORY.to_owned(), right };
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => SourceError::NoDevice {
-            evidence: format!(
-                "{MEMORY} does not exist: the kernel was built without CONFIG_DEVMEM, or the container does not have the device"
-            ),
-        },
-        Some(libc::EACCES) => missing(MissingRight::FileMode),
-        Some(libc::EPERM) => missing(rights::behind_eperm(host).unwrap_or(MissingRight::Page)),
-        _ => SourceError::refused(MEMORY, error),
-    }
 }
 
 /// A note about the true rate of the timer, because the stated rate is rounded. The divider is from pigpio's
