@@ -25,7 +25,8 @@ pub fn are_one_reading(one: &str, other: &str) -> bool {
 /// source.
 ///
 /// The kernel's name for the System Timer in the BCM283x is `timer`, and `stc` in kernels without a device tree.
-/// Drivers for other boards use such names, too. The device tree or /proc/cpuinfo of `host` shows which timer it is.
+/// Drivers for other boards use such names, too. The device tree or /proc/cpuinfo of `host` shows which timer it is. The
+/// device tree also shows the counters of ARM systems on a chip without a generic timer.
 #[must_use]
 pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'static str> {
     match clock_source {
@@ -33,8 +34,11 @@ pub fn counter_of_clock_source(host: &Host, clock_source: &str) -> Option<&'stat
         "arch_sys_counter" => Some("arm-counter"),
         "hpet" => Some("hpet"),
         "acpi_pm" => Some("acpi-pm"),
-        "timer" | "stc" => host.system_timer().ok().map(|_| "bcm-systimer"),
-        _ => None,
+        "timer" | "stc" if host.system_timer().is_ok() => Some("bcm-systimer"),
+        _ => {
+            let mut counters = host.soc_counters().into_iter();
+            counters.find(|counter| counter.kind.clock_source == clock_source).map(|counter| counter.kind.id)
+        }
     }
 }
 

@@ -21,10 +21,10 @@ pub struct KnownClockSource {
 const BY_DEVICE: &str = "a system call and a device read: a microsecond or more";
 
 /// The clocksources that this crate can describe. Source: Linux 6.12, arch/x86/kernel/{tsc,hpet,kvmclock,i8253}.c,
-/// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sp804,timer-ti-32k,timer-ti-dm-systimer}.c,
+/// drivers/clocksource/{acpi_pm,hyperv_timer,arm_arch_timer,bcm2835_timer,timer-sun4i,timer-imx-gpt,timer-sp804,timer-ti-32k,timer-ti-dm-systimer}.c,
 /// arch/x86/xen/time.c, kernel/time/jiffies.c; Linux 3.12, arch/arm/mach-omap2/timer.c; the Raspberry Pi's Linux 3.12,
 /// arch/arm/mach-bcm2708/bcm2708.c.
-const KNOWN: [KnownClockSource; 21] = [
+const KNOWN: [KnownClockSource; 22] = [
     KnownClockSource {
         name: "tsc",
         what: "the processor's timestamp counter",
@@ -87,9 +87,15 @@ const KNOWN: [KnownClockSource; 21] = [
     },
     KnownClockSource {
         name: "timer",
-        what: "a timer of the SoC; on a Raspberry Pi, the Broadcom System Timer, 1 MHz",
+        what: "a timer of the SoC: on a Raspberry Pi, the Broadcom System Timer, 1 MHz; on an Allwinner A10, timer 1, 24 MHz",
         cost: BY_DEVICE,
-        risk: "granularity of a microsecond",
+        risk: "granularity of up to a microsecond",
+    },
+    KnownClockSource {
+        name: "mxc_timer1",
+        what: "the general-purpose timer of an i.MX, 3 to 66 MHz",
+        cost: BY_DEVICE,
+        risk: "only 32 bits",
     },
     KnownClockSource { name: "arm,sp804", what: "an SP804 timer of the SoC", cost: BY_DEVICE, risk: "only 32 bits" },
     KnownClockSource {

@@ -72,6 +72,8 @@ pub struct MachineFacts {
     pub(super) temperatures: Vec<Zone>,
     pub(super) perf: PerfEvents,
     pub(super) has_system_timer: bool,
+    /// The sources that read the counters of a system on a chip without a generic timer.
+    pub(super) soc_counters: Vec<&'static str>,
     /// Whether a UIO device provides access to the System Timer.
     pub(super) timer_by_uio: bool,
 }
@@ -120,6 +122,7 @@ impl MachineFacts {
             temperatures: host.temperatures(),
             perf: host.perf_events(),
             has_system_timer: system_timer.is_ok(),
+            soc_counters: host.soc_counters().into_iter().map(|counter| counter.kind.id).collect(),
             timer_by_uio: registers.is_some_and(|registers| host.uio_window(registers).is_some()),
             situation,
             cores,

@@ -404,6 +404,9 @@ fn directly(facts: &MachineFacts, finding: Finding) -> Finding {
             "Read the System Timer directly, as hpt's source bcm-systimer does",
             ["hpt probe bcm-systimer".to_owned()],
         )
+    } else if let Some(counter) = facts.soc_counters.first() {
+        let text = format!("Read a counter of the SoC directly as root, as hpt's source {counter} does");
+        finding.steps(text, [format!("hpt probe {counter}")])
     } else {
         finding.steps("List the other clocksources", ["hpt clocksource".to_owned()])
     }
