@@ -54,15 +54,22 @@ pub(crate) struct Context {
     chosen_cpu: OnceLock<Option<ChosenCpu>>,
 }
 
-/// A device that every thread can read, with a lower read overhead than a system call.
-pub(crate) const DEVICE: &str = "bcm-systimer";
+/// The devices that every thread can read, with a lower read overhead than a system call, and that are wide enough for
+/// `Instant`.
+const DEVICES: [&str; 2] = ["bcm-systimer", "a9-global-timer"];
 
 /// Returns a note if a device is faster to read than the kernel's clock. `timed_by` is the source that provided the
-/// time. `opens` checks whether a source can be opened.
-fn note_of_a_device(timed_by: &SourceId, how: &str, opens: impl FnOnce(&str) -> bool) -> Option<String> {
-    (timed_by.as_str() == "monotonic" && opens(DEVICE)).then(|| {
-        format!("Instant used the kernel's clock, because no processor counter is trusted on this machine; {DEVICE} is faster to read: {how}")
-    })
+/// time. `how` states how a device is selected. `opens` checks whether a source can be opened.
+fn note_of_a_device(
+    timed_by: &SourceId,
+    how: impl FnOnce(&str) -> String,
+    opens: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let device = DEVICES.into_iter().find(|device| timed_by.as_str() == "monotonic" && opens(device))?;
+    let how = how(device);
+    Some(format!(
+        "Instant used the kernel's clock, because no processor counter is trusted on this machine; {device} is faster to read: {how}"
+    ))
 }
 
 impl Context {
@@ -198,7 +205,7 @@ impl Context {
     /// Returns a note for a result that was timed with `Instant`, if a device can be read faster
     /// than the kernel's clock. hpt opens no device automatically, because that requires a
     /// permission and keeps the device mapped.
-    pub(crate) fn note_of_a_device(&self, how: &str) -> Option<String> {
+    pub(crate) fn note_of_a_device(&self, how: impl FnOnce(&str) -> String) -> Option<String> {
         note_of_a_device(&clock::source().id, how, |name| self.open(name).is_ok())
     }
 
@@ -330,7 +337,9 @@ mod tests {
 
     #[test]
     fn a_device_is_suggested_only_for_the_kernels_clock_and_if_it_opens() {
-        let note = |timed_by, opens| note_of_a_device(&SourceId::new(timed_by), "--source bcm-systimer", |_| opens);
+        let note = |timed_by, opens| {
+            note_of_a_device(&SourceId::new(timed_by), |device| format!("--source {device}"), |_| opens)
+        };
         assert!(note("monotonic", true).is_some_and(|note| note.ends_with("faster to read: --source bcm-systimer")));
         assert_eq!((note("monotonic", false), note("arm-counter", true)), (None, None));
     }

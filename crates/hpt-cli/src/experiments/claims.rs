@@ -322,8 +322,8 @@ const CLAIMS: &[Claim] = &[
     claim(
         Library,
         "a driver maps the registers of the timers of Cortex-A8, A9 and A5",
-        Nothing("-", "hpt reads the System Timer of a Raspberry Pi, but no timer of these processors"),
-        "",
+        Command("-", "`sudo hpt probe`; `sudo hpt experiment cost` (row *counter*)"),
+        "hpt needs no driver: it maps the page of the timer that the device tree describes, which requires root",
     ),
     claim(
         Library,

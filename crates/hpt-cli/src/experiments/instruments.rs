@@ -5,6 +5,7 @@ use std::time::Duration;
 use hpt_core::{Frequency, Opened, TimeSource};
 use hpt_document::read_cost::RepeatedReads;
 use hpt_instrument::measure::{Instruments, NotRunWatch, PollLoop, ReadCost, read_cost};
+use hpt_sys::host::SOC_COUNTERS;
 
 use super::{
     definition::{ExperimentRun, Preflight},
@@ -150,6 +151,12 @@ pub(super) fn best(context: &Context, names: &[&str], first_is: &str) -> Result<
 /// a Raspberry Pi if available, otherwise the cheapest counter on this machine.
 pub(super) fn register(context: &Context) -> Result<Chosen, String> {
     best(context, &["bcm-systimer-low", "arm-counter", "tsc"], "the System Timer")
+        .or_else(|why| soc_counter(context).ok_or(why))
+}
+
+/// Returns the first counter of an ARM system on a chip without a generic timer that can be read.
+pub(super) fn soc_counter(context: &Context) -> Option<Chosen> {
+    SOC_COUNTERS.iter().find_map(|kind| context.open(kind.id).ok()).map(Chosen::of)
 }
 
 /// Returns the cycle counter, or the best replacement.

@@ -220,7 +220,7 @@ impl Known<'_> {
         let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
         let few = rows.iter().any(|row| row.p99_ns.is_none());
         let few = few.then(|| "p99 needs at least 1000 sleeps, so no setting is recommended".to_owned());
-        let device = context.note_of_a_device("programs select it with hpt_core::use_source");
+        let device = context.note_of_a_device(|_| "programs select it with hpt_core::use_source".to_owned());
         let notes = [
             Vec::from_iter(disturbed),
             context.notes(),

@@ -301,7 +301,7 @@ impl SleepRequest<'_> {
     fn data(&self, rows: Vec<SleepRow>, parts: &Parts<'_>, (not_run, remarks): (NotRun, Vec<String>)) -> SleepDocument {
         let Self { arguments, context, cpu, settings, warm_up } = self;
         let disturbed = not_run::note(&not_run, "the overshoot is larger than on an idle machine");
-        let device = context.note_of_a_device("programs select it with hpt_core::use_source");
+        let device = context.note_of_a_device(|_| "programs select it with hpt_core::use_source".to_owned());
         let notes = [
             Vec::from_iter(disturbed),
             context.notes(),

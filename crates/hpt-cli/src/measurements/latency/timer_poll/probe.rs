@@ -24,7 +24,7 @@ use super::{
     terminal::page,
 };
 use crate::{
-    context::{Context, DEVICE, continue_if},
+    context::{Context, continue_if},
     exit::Failure,
     output::{
         Block,
@@ -186,7 +186,7 @@ impl WakeProbe<'_> {
     /// Returns a note if a device is faster to read than the clock that hpt's Instant uses here.
     fn note_of_a_device(&self) -> Vec<String> {
         let is_instants = self.arguments.source.is_none() && self.at.is_none() && self.waiting != Waiting::Blocking;
-        let note = is_instants.then(|| self.context.note_of_a_device(&format!("--source {DEVICE}"))).flatten();
+        let note = is_instants.then(|| self.context.note_of_a_device(|device| format!("--source {device}"))).flatten();
         note.into_iter().collect()
     }
 }
