@@ -148,6 +148,39 @@ guest_carry() {
     done
 }
 
+# --- soc: root reads the counters of a SoC without a generic timer ------------------------------------------------------
+
+guest_soc() {
+    local build one counters=("${soc_counters[@]%%:*}")
+    local IFS=,
+    for build in "${builds[@]}"; do
+        echo "step $build.soc hpt-$build probe --all --format json"
+        echo "step $build.soc-plain as plain hpt-$build probe --all --format json"
+        for one in "${soc_refused[@]}"; do
+            echo "step $build.soc-refused-${one%%:*} sh -c 'hpt-$build read ${one%%:*} -n 1; echo status \$? >&2'"
+        done
+        if ((${#counters[@]} == 0)); then continue; fi
+        echo "step $build.soc-rates hpt-$build calibrate --duration 300ms --format json --source ${counters[*]}"
+        echo "step $build.soc-bench hpt-$build bench --count 2000 --format json --source monotonic,${counters[*]}"
+        echo "step $build.soc-watch hpt-$build watch --duration 4s --threshold-step 100us --format json --source ${counters[*]}"
+        echo "step $build.soc-cost sh -c 'hpt-$build experiment cost --short --state-dir /tmp/kept --format json || test \$? = 1'"
+        echo "step $build.soc-live it-$build live::soc:: --show-output"
+        echo "step $build.soc-instants it-$build --ignored --exact live::soc::an_instant_stays_within_its_bound_for_a_minute --show-output"
+    done
+}
+
+# --- wraps: 32-bit counters of a SoC wrap while a program reads them, and Instant follows one of 64 bits ----------------
+
+guest_wraps() {
+    local build
+    for build in "${builds[@]}"; do
+        echo "step $build.wraps it-$build --ignored --exact live::soc::the_counters_of_the_soc_wrap --show-output"
+        if [[ " ${soc_counters[*]}" == *' a9-global-timer:'* ]]; then
+            echo "step $build.wraps-instants it-$build --ignored --exact live::soc::an_instant_stays_within_its_bound_for_a_minute --show-output"
+        fi
+    done
+}
+
 # --- suspend: the machine is suspended while a program reads Instants ---------------------------------------------------
 
 guest_suspend() {

@@ -82,6 +82,31 @@ pub struct Board {
     pub gpio: Option<String>,
     /// Whether programs can map the registers of that chip.
     pub gpio_registers: bool,
+    /// The counters of the SoC that root can read.
+    pub soc_counters: Vec<SocCounter>,
+    /// Other such counters, and a part of the reason why root cannot read them.
+    pub soc_refused: Vec<(String, String)>,
+}
+
+/// A counter of a system on a chip.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SocCounter {
+    /// The name of the source.
+    pub id: String,
+    /// Its rate.
+    pub hz: u64,
+    /// Whether it is the kernel's clocksource.
+    pub is_the_kernels: bool,
+}
+
+impl SocCounter {
+    /// Reads `SOURCE:HZ`, with `:kernel` if it is the kernel's clocksource.
+    fn parse(word: &str) -> Result<Self, String> {
+        let mut parts = word.split(':');
+        let (id, hz) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let hz = hz.parse::<u64>().map_err(|error| format!("soc_counters: {word}: {error}"))?;
+        Ok(Self { id: id.to_owned(), hz, is_the_kernels: parts.next() == Some("kernel") })
+    }
 }
 
 /// The reason why a board's file cannot be read.
@@ -181,8 +206,8 @@ impl Board {
         match variable {
             "qemu" => self.counts_instructions = words.iter().any(|word| word == "-icount"),
             // Used for booting only.
-            "qemu_suite" | "kernel_suite" | "dtb" | "typing_stops" | "append" | "gpio_unwired" | "by_name"
-            | "tested_builds" | "tested_shows" => {}
+            "qemu_suite" | "kernel_suite" | "console" | "dtb" | "tree" | "typing_stops" | "append" | "gpio_unwired"
+            | "by_name" | "tested_builds" | "tested_shows" => {}
             "kernel" => self.architecture = word.rsplit(':').next().unwrap_or_default().to_owned(),
             "builds" => self.builds = words,
             "shows" => self.shows = words,
@@ -221,6 +246,13 @@ impl Board {
             }
             "gpio" => self.gpio = stated,
             "gpio_registers" => self.gpio_registers = word == "yes",
+            "soc_counters" => {
+                self.soc_counters = words.iter().map(|word| SocCounter::parse(word)).collect::<Result<_, _>>()?;
+            }
+            "soc_refused" => {
+                let pair = |word: &String| word.split_once(':').map(|(id, why)| (id.to_owned(), why.to_owned()));
+                self.soc_refused = words.iter().filter_map(pair).collect();
+            }
             _ => return Err(format!("unknown variable {variable}")),
         }
         Ok(())
@@ -265,7 +297,7 @@ fn words(value: &str) -> Result<Vec<String>, String> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{AcpiTimer, AfterPerf, Board, Hpet, words};
+    use super::{AcpiTimer, AfterPerf, Board, Hpet, SocCounter, words};
 
     #[test]
     fn every_board_in_the_repository_can_be_read() {
@@ -288,7 +320,8 @@ mod tests {
     fn a_board_file_sets_the_expectations() {
         let text = "# A board.\nqemu=(qemu-system-arm -M virt -icount 'shift=0,sleep=off')\nkernel=linux-image-armmp:armhf\nbuilds=(armv7 armv6)\n\
                     clock_source='arm,sp804'\nsystem_timer=none\narm_counter=62500000\nhpet=unmapped\nacpi_timer=0x608\n\
-                    cores=4\nafter_perf=stands\ngpio=none\n";
+                    cores=4\nafter_perf=stands\ngpio=none\n\
+                    soc_counters=(imx-gpt:66000000:kernel a9-global-timer:100000000)\nsoc_refused=('sp804:not there')\n";
         let board = Board::parse("one", text).expect("it is a board");
         assert_eq!(
             (board.architecture.as_str(), board.builds.as_slice()),
@@ -301,6 +334,9 @@ mod tests {
             (AcpiTimer::Port("0x608".to_owned()), AfterPerf::Stands)
         );
         assert!(board.counts_instructions);
+        let soc = |id: &str, hz, is_the_kernels| SocCounter { id: id.to_owned(), hz, is_the_kernels };
+        assert_eq!(board.soc_counters, [soc("imx-gpt", 66_000_000, true), soc("a9-global-timer", 100_000_000, false)]);
+        assert_eq!(board.soc_refused, [("sp804".to_owned(), "not there".to_owned())]);
         assert_eq!((board.gpio.clone(), board.counters()), (None, vec!["arm-counter"]));
     }
 

@@ -86,7 +86,7 @@ fn judge_machine(case: &Case<'_>, diagnosis: &Judged<'_, DoctorDocument>) {
     } else {
         diagnosis.holds("no CPU is isolated", |it| found(it, "isolated-cpus", High));
     }
-    if ["timer", "arm,sp804"].contains(&clock_source) {
+    if ["timer", "arm,sp804", "arm_global_timer", "mxc_timer1"].contains(&clock_source) {
         diagnosis.holds("the vDSO does not read the clocksource", |it| found(it, "clock-by-system-call", Low));
     } else {
         diagnosis.holds("the vDSO reads the clocksource", |it| is(it, "clock-by-system-call", DoctorVerdict::Pass));

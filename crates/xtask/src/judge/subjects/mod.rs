@@ -21,10 +21,12 @@ mod probe;
 mod ptp;
 mod rates;
 mod realtime;
+mod soc;
 mod suspend;
 mod try_fixes;
 mod uio;
 mod watch;
+mod wraps;
 
 use super::{case::Case, plant::Plants};
 
@@ -49,6 +51,8 @@ pub(super) const SUBJECTS: &[Subject] = &[
     Subject { name: "live", judge: live::judge, plants: live::PLANTS },
     Subject { name: "uio", judge: uio::judge, plants: uio::PLANTS },
     Subject { name: "carry", judge: carry::judge, plants: carry::PLANTS },
+    Subject { name: "soc", judge: soc::judge, plants: soc::PLANTS },
+    Subject { name: "wraps", judge: wraps::judge, plants: wraps::PLANTS },
     Subject { name: "suspend", judge: suspend::judge, plants: suspend::PLANTS },
     Subject { name: "chipset", judge: chipset::judge, plants: chipset::PLANTS },
     Subject { name: "ptp", judge: ptp::judge, plants: ptp::PLANTS },
