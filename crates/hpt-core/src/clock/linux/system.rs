@@ -460,7 +460,11 @@ pub fn status() -> Status {
     .bound_ns();
     #[expect(clippy::cast_precision_loss, reason = "for printing")]
     let measured_hertz = follower.rate().map(|rate| 1e9 * (1_u64 << 32) as f64 / rate.slope as f64);
-    let stated = source::open(&Host::live(), source.as_str()).ok().and_then(|opened| opened.as_dyn().info().nominal);
+    // Opening a device again can take milliseconds.
+    let stated = match following.map(|following| following.instruments.counter) {
+        Some(Counter::Source(source)) => source.info().nominal,
+        _ => source::open(&Host::live(), source.as_str()).ok().and_then(|opened| opened.as_dyn().info().nominal),
+    };
     Status {
         frequency_error_ppm: measured_hertz
             .zip(stated)
