@@ -2,8 +2,8 @@
 
 use std::{fs, io, path::Path};
 
-/// The crates that are published, each after those that it builds on.
-const CRATES: [&str; 9] = [
+/// The crates that are published, on crates.io or as a Python package, each after those that it builds on.
+const CRATES: [&str; 10] = [
     "hpt-sys",
     "hpt-core",
     "hpt-realtime",
@@ -12,6 +12,7 @@ const CRATES: [&str; 9] = [
     "hpt-async",
     "hpt-criterion",
     "hpt-tracing",
+    "hpt-python",
     "hpt-cli",
 ];
 

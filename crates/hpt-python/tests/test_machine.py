@@ -1,0 +1,68 @@
+"""The machine's sources, marks in the kernel's trace, and the command."""
+
+import os
+import subprocess
+import sys
+
+import hpt
+import pytest
+
+
+def test_sources_have_properties_or_a_reason():
+    sources = {source.id: source for source in hpt.sources()}
+    monotonic = sources["monotonic"]
+    assert monotonic.problem is None and monotonic.frequency_hz == 1e9 and monotonic.read_path
+    for source in sources.values():
+        assert (source.problem is None) == (source.read_path is not None) and source.description
+    assert "riscv-time" in sources
+
+
+def test_the_choice_has_a_reason_for_each_source():
+    choice = hpt.choose()
+    assert choice.id in choice.reason
+    assert dict(choice.verdicts)[choice.id].startswith("chosen")
+    assert {source.id for source in hpt.sources()} >= set(dict(choice.verdicts))
+
+
+def test_a_calibration_has_a_bound():
+    calibration = hpt.calibrate("monotonic", 0.02)
+    assert calibration.source == "monotonic" and calibration.reference == "monotonic-raw"
+    assert calibration.frequency_hz > 0 and calibration.pairs > 0 and calibration.window_ns > 0
+    with pytest.raises(hpt.Error, match="unknown source"):
+        hpt.calibrate("monotonik")
+
+
+def test_a_mark_is_written_or_not():
+    assert hpt.mark("a test of hpt") in (True, False)
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """A program in place of the command, which prints its arguments and exits with the code in the first one."""
+    program = tmp_path / "hpt"
+    program.write_text('#!/bin/sh\nprintf \'{"arguments": "%s"}\' "$*"; echo complaint >&2; exit "$1"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return program
+
+
+def test_the_command_answers_with_json(command):
+    assert hpt.cli.path() == str(command)
+    assert hpt.cli.run("0", "doctor") == {"arguments": "0 doctor --json"}
+    assert hpt.cli.run("1", "run", "--", "true") == {"arguments": "1 run --json -- true"}
+    assert hpt.cli.run("3", "doctor", json=False) == '{"arguments": "3 doctor"}'
+    with pytest.raises(hpt.Error, match="exit code 2: complaint"):
+        hpt.cli.run("2")
+
+
+def test_python_m_hpt_is_the_command(command):
+    done = subprocess.run([sys.executable, "-m", "hpt", "1", "a b"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, '{"arguments": "1 a b"}')
+
+
+def test_a_missing_command_is_reported_with_the_fix(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(hpt.Error, match="cargo install"):
+        hpt.cli.run("doctor")
+    done = subprocess.run([sys.executable, "-m", "hpt"], capture_output=True, text=True)
+    assert done.returncode == 1 and "cargo install" in done.stderr

@@ -1,0 +1,161 @@
+"""Threads, forks, subinterpreters and leaks."""
+
+import gc
+import importlib
+import os
+import sys
+import textwrap
+import threading
+
+import hpt
+import pytest
+
+
+def test_the_gil_is_released_while_waiting():
+    counted, stop = 0, False
+
+    def count():
+        nonlocal counted
+        while not stop:
+            counted += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted
+    # Each wait waits for the GIL at its end, which the other thread has.
+    for _ in range(20):
+        hpt.sleep(0.002)
+    stop = True
+    thread.join()
+    assert counted > before
+
+
+@pytest.mark.parametrize("kind", [hpt.Sleeper, lambda: hpt.Pacer(0.3)])
+def test_a_second_thread_is_refused_with_a_sentence(kind):
+    user, begun, outcome = kind(), threading.Event(), []
+
+    def wait():
+        begun.set()
+        user.sleep(0.3) if isinstance(user, hpt.Sleeper) else user.wait()
+
+    def ask():
+        try:
+            user.report() if isinstance(user, hpt.Sleeper) else user.ticks
+        except RuntimeError as refused:
+            outcome.append(str(refused))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    begun.wait()
+    while thread.is_alive() and not outcome:
+        ask()
+    thread.join()
+    assert "create one for each thread" in outcome[0]
+
+
+def in_child(function):
+    """Runs `function` in a forked child. Returns whether it succeeded."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if function() is not False else 1)
+        except BaseException as failure:
+            os.write(2, repr(failure).encode())
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_forked_child_waits_with_objects_of_its_parent():
+    sleeper, pacer = hpt.Sleeper(), hpt.Pacer(0.002)
+    hpt.sleep(0.005), sleeper.sleep(0.005), pacer.wait()
+
+    def child():
+        start = hpt.Instant.now()
+        hpt.sleep(0.005), sleeper.sleep(0.005), pacer.wait()
+        return start.elapsed() >= 0.01 and pacer.ticks == 2
+
+    assert in_child(child)
+    hpt.sleep(0.005), sleeper.sleep(0.005), pacer.wait()
+    assert pacer.ticks == 2
+
+
+def test_signals_of_a_child_are_its_own():
+    import signal
+    import time
+
+    hpt.sleep(0.002)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            hpt.sleep(3600)
+        except KeyboardInterrupt:
+            os._exit(0)
+        os._exit(1)
+    time.sleep(0.02)
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        os.kill(child, signal.SIGINT)
+        hpt.sleep(0.005)
+
+
+def test_a_subinterpreter_is_refused_with_a_sentence():
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = importlib.import_module(name)
+            break
+        except ImportError:
+            continue
+    else:
+        pytest.skip("this Python has no module for subinterpreters")
+    readable, writable = os.pipe()
+    code = f"""
+        import os
+        try:
+            import hpt
+            said = "imported"
+        except ImportError as refused:
+            said = str(refused)
+        os.write({writable}, said.encode())
+    """
+    interpreter = interpreters.create()
+    try:
+        interpreters.run_string(interpreter, textwrap.dedent(code))
+    finally:
+        interpreters.destroy(interpreter)
+    said = os.read(readable, 1_000).decode()
+    os.close(readable), os.close(writable)
+    # A Python that gives each interpreter a GIL of its own refuses the module itself.
+    assert "subinterpreter" in said
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_a_million_calls_leak_nothing():
+    sleeper, pacer, stopwatch = hpt.Sleeper(), hpt.Pacer(0.001), hpt.Stopwatch()
+
+    def calls(count):
+        for _ in range(count):
+            hpt.monotonic_ns()
+            (hpt.Instant.now() + 0.001).elapsed()
+            sleeper.sleep(0.001)
+            pacer.wait()
+            hpt.sleep(0)
+            with stopwatch:
+                pass
+            try:
+                hpt.sleep(-1)
+            except ValueError:
+                pass
+
+    rounds = 1_000_000 if sys.flags.dev_mode is False and not os.environ.get("HPT_TEST_RUNNER") else 100_000
+    with hpt.testing.FrozenClock():
+        calls(rounds // 80)
+        gc.collect()
+        before = resident()
+        calls(rounds // 8)
+        gc.collect()
+    # Eight calls in each round; a leak of 8 bytes in each would be 8 MB.
+    assert resident() - before < 2_000_000

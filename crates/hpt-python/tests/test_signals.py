@@ -1,0 +1,118 @@
+"""Signals end waits of the main thread, whenever they arrive."""
+
+import asyncio
+import os
+import random
+import signal
+import threading
+import time
+
+import hpt
+import pytest
+
+
+class Rung(Exception):
+    pass
+
+
+@pytest.fixture
+def alarm():
+    """Raises Rung when SIGALRM arrives."""
+
+    def ring(*_):
+        raise Rung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+WAITS = [
+    lambda: hpt.sleep(3600),
+    lambda: hpt.Sleeper().sleep(3600),
+    lambda: hpt.Sleeper().until(hpt.Instant.now() + 3600),
+    lambda: hpt.Pacer(3600).wait(),
+    lambda: next(iter(hpt.Pacer(3600))),
+    lambda: hpt.calibrate("monotonic", 3600),
+]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait(wait):
+    timer = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    timer.join()
+
+
+def test_no_signal_is_lost_whenever_it_arrives(alarm):
+    # Before, during and after the system calls of a wait: a lost one would hang until the deadline.
+    random.seed(1)
+    sleeper = hpt.Sleeper()
+    for _ in range(1_000):
+        with pytest.raises(Rung):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 150e-6))
+            sleeper.sleep(3600)
+
+
+def test_a_signal_that_another_thread_receives_ends_the_wait(alarm):
+    def send():
+        time.sleep(0.02)
+        signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    with pytest.raises(Rung):
+        hpt.sleep(3600)
+    thread.join()
+
+
+def test_a_handler_that_returns_does_not_end_the_wait():
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(hpt.sleep(0.002)))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        start = hpt.Instant.now()
+        hpt.sleep(0.05)
+        assert start.elapsed() >= 0.05 and rung
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_wakeup_descriptor_is_restored_and_served():
+    async def main():
+        loop = asyncio.get_running_loop()
+        received = loop.create_future()
+        loop.add_signal_handler(signal.SIGUSR1, received.set_result, "SIGUSR1")
+        timer = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        # A blocking wait in a loop: the signal arrives at the descriptor of the wait.
+        hpt.sleep(0.05)
+        timer.join()
+        assert await received == "SIGUSR1"
+
+    asyncio.run(main())
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_sleeper_works_after_a_wait_was_ended(alarm):
+    sleeper, pacer = hpt.Sleeper(), hpt.Pacer(0.05)
+    for wait in (lambda: sleeper.sleep(3600), pacer.wait):
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        with pytest.raises(Rung):
+            wait()
+    assert sleeper.sleep(0.001).late_ns >= 0
+    assert pacer.wait().missed == 0 and pacer.ticks == 1
+
+
+def test_waits_of_other_threads_reach_their_deadline():
+    ended = []
+    start = hpt.Instant.now()
+    thread = threading.Thread(target=lambda: ended.append(hpt.sleep(0.1)))
+    thread.start()
+    signal.raise_signal(signal.SIGCHLD)
+    thread.join()
+    assert ended and start.elapsed() >= 0.1
