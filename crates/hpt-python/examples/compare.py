@@ -3,10 +3,12 @@
     python compare.py [SLEEPS [PACER_SECONDS]]
 
 Prints how late sleeps of 1 ms end, the CPU time that they take, the drift of a Pacer beside a thread that counts, the
-lateness of asyncio's sleeps, and the cost of reading the clock. The methods alternate, so that all meet the same load.
+lateness of asyncio's sleeps, how soon Ctrl-C ends a wait, and the cost of reading the clock. The methods alternate, so
+that all meet the same load.
 """
 
 import asyncio
+import signal
 import statistics
 import sys
 import threading
@@ -90,6 +92,26 @@ async def tasks(count: int) -> None:
         print(f"  {name:<18} {quantiles[49]:10.1f} us {quantiles[98]:9.1f} us {share:10.1%}")
 
 
+def interrupts(count: int) -> None:
+    """Sends Ctrl-C to the main thread during a wait, and prints when Python code runs again."""
+    sent, main_thread, after_us = [], threading.get_ident(), []
+
+    def send() -> None:
+        time.sleep(0.005)
+        sent.append(time.monotonic_ns())
+        signal.pthread_kill(main_thread, signal.SIGINT)
+
+    for _ in range(count):
+        thread = threading.Thread(target=send)
+        try:
+            thread.start()
+            hpt.sleep(3600)
+        except KeyboardInterrupt:
+            after_us.append((time.monotonic_ns() - sent[-1]) / 1000)
+        thread.join()
+    print(f"Ctrl-C in a wait, {count} times: p50 {statistics.median(after_us):.1f} us, max {max(after_us):.1f} us")
+
+
 def reads() -> None:
     calls, rounds = 100_000, 21
     timers = {"hpt.monotonic_ns": Timer("f()", globals={"f": hpt.monotonic_ns}),
@@ -107,5 +129,6 @@ if __name__ == "__main__":
     print(f"Python {sys.version.split()[0]}, {hpt.choose().reason}")
     sleeps(count)
     asyncio.run(tasks(count))
+    interrupts(max(1, count // 5))
     pace(float(sys.argv[2]) if len(sys.argv) > 2 else 60)
     reads()

@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("the Python package hpt requires Linux: it waits for signals and timers of its kernel");
+
 mod arguments;
 mod fork;
 mod instant;

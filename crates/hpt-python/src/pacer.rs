@@ -140,9 +140,9 @@ impl Pacer {
     }
 
     /// Starts the period that was planned, when hpt.aio has waited for it.
-    fn _start(&self) -> PyResult<Woken> {
+    fn _start(&self, gil_ns: i64) -> PyResult<Woken> {
         let mut state = only_user(&self.state, "Interval")?;
         let late_ns = hpt_core::Instant::now().signed_nanos_since(state.next);
-        Ok(state.start(self.period, Ended { late_ns, gil_ns: 0 }))
+        Ok(state.start(self.period, Ended { late_ns, gil_ns, precise: Duration::ZERO }))
     }
 }

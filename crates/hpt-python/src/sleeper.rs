@@ -95,7 +95,9 @@ pub(crate) fn only_user<'a, T>(state: &'a Mutex<T>, what: &str) -> PyResult<Mute
 struct State {
     sleeper: hpt_core::Sleeper,
     late: Lateness,
+    /// The time of all sleeps, and of their precise parts.
     slept: Duration,
+    precise: Duration,
 }
 
 /// Sleeps precisely, for one thread. It learns from each of its sleeps: keep it.
@@ -114,7 +116,9 @@ impl Sleeper {
     #[pyo3(signature = (*, p99=None, p999=None, cpu_share=None))]
     fn new(p99: Option<&Bound<'_, PyAny>>, p999: Option<&Bound<'_, PyAny>>, cpu_share: Option<f64>) -> PyResult<Self> {
         let sleeper = hpt_core::Sleeper::new().with_target(target(p99, p999, cpu_share)?);
-        Ok(Self { state: Mutex::new(State { sleeper, late: Lateness::new(), slept: Duration::ZERO }) })
+        Ok(Self {
+            state: Mutex::new(State { sleeper, late: Lateness::new(), slept: Duration::ZERO, precise: Duration::ZERO }),
+        })
     }
 
     /// Sleeps for `seconds` (a number or a timedelta).
@@ -126,11 +130,12 @@ impl Sleeper {
     /// Sleeps until `deadline`; returns at once if it has passed.
     fn until(&self, py: Python<'_>, deadline: &Instant) -> PyResult<Woken> {
         let mut state = only_user(&self.state, "Sleeper")?;
-        let State { sleeper, late, slept } = &mut *state;
+        let State { sleeper, late, slept, precise } = &mut *state;
         let start = hpt_core::Instant::now();
         let ended = waiting::until(py, deadline.0, || _ = sleeper.sleep_until(deadline.0))?;
         late.record(ended.late_ns);
         *slept += start.elapsed();
+        *precise += ended.precise;
         Ok(Woken { deadline: *deadline, late_ns: ended.late_ns, gil_ns: ended.gil_ns, missed: 0 })
     }
 
@@ -138,23 +143,25 @@ impl Sleeper {
     fn report(&self) -> PyResult<SleeperReport> {
         let state = only_user(&self.state, "Sleeper")?;
         let report = state.sleeper.report();
+        // The sleeper has seen only the precise parts.
+        let part = if state.slept.is_zero() { 0.0 } else { state.precise.as_secs_f64() / state.slept.as_secs_f64() };
         Ok(SleeperReport {
             lateness: state.late.clone(),
-            cpu_share: report.cpu_share,
+            cpu_share: report.cpu_share * part,
             margin: report.margin.as_secs_f64(),
             target_is_met: report.target.is_met,
-            needed_cpu_share: report.target.needed_cpu_share,
+            needed_cpu_share: report.target.needed_cpu_share.map(|share| share * part),
         })
     }
 }
 
-/// The statistics of a Sleeper. The shares are those of the precise part of its sleeps.
+/// The statistics of a Sleeper.
 #[pyclass(frozen, get_all, module = "hpt")]
 #[derive(Debug)]
 pub(crate) struct SleeperReport {
     /// How late the sleeps ended.
     lateness: Lateness,
-    /// The share of the time for which the thread used its CPU, from 0 to 1.
+    /// The share of the time for which the thread used its CPU while it slept, from 0 to 1.
     cpu_share: f64,
     /// The time before the deadline from which on the last sleep kept its CPU busy, in seconds.
     margin: f64,

@@ -41,6 +41,8 @@ pub(crate) struct Ended {
     pub late_ns: i64,
     /// The part of it until the thread had the GIL, in nanoseconds.
     pub gil_ns: i64,
+    /// The length of the precise part.
+    pub precise: Duration,
 }
 
 /// Waits until `deadline`; the precise part with `precisely`. Fails if a signal's handler raises.
@@ -48,13 +50,15 @@ pub(crate) fn until(py: Python<'_>, deadline: Instant, precisely: impl FnOnce() 
     if deadline.remaining() > UNINTERRUPTED && !testing::is_frozen() {
         until_near(py, deadline)?;
     }
-    let woken = py.detach(|| {
+    let (precise, woken) = py.detach(|| {
+        let start = Instant::now();
         precisely();
-        Instant::now()
+        let woken = Instant::now();
+        (woken.saturating_duration_since(start), woken)
     });
     let now = Instant::now();
     py.check_signals()?;
-    Ok(Ended { late_ns: now.signed_nanos_since(deadline), gil_ns: now.signed_nanos_since(woken) })
+    Ok(Ended { late_ns: now.signed_nanos_since(deadline), gil_ns: now.signed_nanos_since(woken), precise })
 }
 
 /// Waits until the last part of the wait begins. Returns at once on a thread that handles no signals.

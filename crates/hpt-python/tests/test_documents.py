@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import PYTHON
 
 PACKAGE = pathlib.Path(__file__).parent.parent
 GUIDES = PACKAGE.parent.parent / "docs" / "python"
@@ -44,7 +45,7 @@ def test_an_example_of_the_documentation_runs(code, page, monkeypatch):
 def test_a_program_runs(command, expected, tmp_path):
     script = next(word for word in command if word.endswith(".py"))
     command = [str(PACKAGE / "examples" / word) if word == script else word for word in command]
-    done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([*PYTHON, *command], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
     if script == "sampler.py":
         assert (tmp_path / "lateness.svg").read_text(encoding="utf-8").count("<circle") == 200

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 
 import hpt
 import pytest
+from conftest import PYTHON
 
 
 def test_sources_have_properties_or_a_reason():
@@ -56,7 +56,7 @@ def test_the_command_answers_with_json(command):
 
 
 def test_python_m_hpt_is_the_command(command):
-    done = subprocess.run([sys.executable, "-m", "hpt", "1", "a b"], capture_output=True, text=True)
+    done = subprocess.run([*PYTHON, "-m", "hpt", "1", "a b"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, '{"arguments": "1 a b"}')
 
 
@@ -64,5 +64,5 @@ def test_a_missing_command_is_reported_with_the_fix(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(hpt.Error, match="cargo install"):
         hpt.cli.run("doctor")
-    done = subprocess.run([sys.executable, "-m", "hpt"], capture_output=True, text=True)
+    done = subprocess.run([*PYTHON, "-m", "hpt"], capture_output=True, text=True)
     assert done.returncode == 1 and "cargo install" in done.stderr

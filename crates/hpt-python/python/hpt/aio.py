@@ -100,8 +100,7 @@ class Interval:
         try:
             deadline = self._pacer._plan()
             await _approach(deadline, self._spin)
-            _hpt.sleep_until(deadline)
-            return self._pacer._start()
+            return self._pacer._start(_hpt.sleep_until(deadline).gil_ns)
         finally:
             self._is_waiting = False
 
