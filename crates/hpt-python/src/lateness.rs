@@ -15,15 +15,30 @@ pub(crate) struct Lateness {
     least_ns: u64,
     largest_ns: u64,
     sum_ns: u64,
+    /// The last wait. It is added before the next one: its memory is cold when a wait ends.
+    last_ns: Option<u64>,
 }
 
 impl Lateness {
     pub(crate) fn new() -> Self {
-        Self { nanos: Histogram::with_digits(2), least_ns: u64::MAX, largest_ns: 0, sum_ns: 0 }
+        Self { nanos: Histogram::with_digits(2), least_ns: u64::MAX, largest_ns: 0, sum_ns: 0, last_ns: None }
     }
 
     pub(crate) fn record(&mut self, late_ns: i64) {
-        let late_ns = u64::try_from(late_ns).unwrap_or(0);
+        self.settle();
+        self.last_ns = Some(u64::try_from(late_ns).unwrap_or(0));
+    }
+
+    /// Returns the distribution of all waits so far.
+    pub(crate) fn read(&self) -> Self {
+        let mut read = self.clone();
+        read.settle();
+        read
+    }
+
+    /// Adds the last wait.
+    pub(crate) fn settle(&mut self) {
+        let Some(late_ns) = self.last_ns.take() else { return };
         self.nanos.record(late_ns);
         self.least_ns = self.least_ns.min(late_ns);
         self.largest_ns = self.largest_ns.max(late_ns);

@@ -28,6 +28,7 @@ struct State {
 impl State {
     /// Plans the next period. Returns its start. May be called again if the wait for it was given up.
     fn plan(&mut self, overrun: Overrun, period: Duration) -> hpt_core::Instant {
+        self.late.settle();
         let plan = overrun.plan(self.next, period, hpt_core::Instant::now());
         self.next = plan.deadline;
         self.skipped += plan.skipped;
@@ -90,7 +91,7 @@ impl Pacer {
         let mut state = only_user(&self.state, "Pacer")?;
         let deadline = state.plan(self.overrun, self.period);
         let sleeper = &mut state.sleeper;
-        let ended = waiting::until(py, deadline, || _ = sleeper.sleep_until(deadline))?;
+        let ended = waiting::until(py, deadline, |early| _ = sleeper.sleep_until(early))?;
         Ok(state.start(self.period, ended))
     }
 
@@ -122,7 +123,7 @@ impl Pacer {
         Ok(only_user(&self.state, "Pacer")?.ticks)
     }
 
-    /// The number of periods that never started, because the work took too long.
+    /// The number of periods that never started, because the work or the wake-up before them took too long.
     #[getter]
     fn missed(&self) -> PyResult<u64> {
         Ok(only_user(&self.state, "Pacer")?.missed)
@@ -131,7 +132,7 @@ impl Pacer {
     /// How late the periods started.
     #[getter]
     fn lateness(&self) -> PyResult<Lateness> {
-        Ok(only_user(&self.state, "Pacer")?.late.clone())
+        Ok(only_user(&self.state, "Pacer")?.late.read())
     }
 
     /// Plans the next period for hpt.aio, which waits in another way. Returns its start.

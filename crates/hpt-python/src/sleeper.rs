@@ -28,6 +28,13 @@ pub(crate) struct Woken {
     pub(crate) missed: u64,
 }
 
+impl Woken {
+    /// Returns a wait that ended at its deadline.
+    pub(crate) const fn at(deadline: hpt_core::Instant) -> Self {
+        Self { deadline: Instant(deadline), late_ns: 0, gil_ns: 0, missed: 0 }
+    }
+}
+
 #[pymethods]
 impl Woken {
     /// The time from the deadline until Python code ran again, in seconds.
@@ -54,7 +61,7 @@ pub(crate) fn sleep(py: Python<'_>, seconds: &Bound<'_, PyAny>) -> PyResult<Woke
 /// Sleeps precisely until `deadline`; returns at once if it has passed.
 #[pyfunction]
 pub(crate) fn sleep_until(py: Python<'_>, deadline: &Instant) -> PyResult<Woken> {
-    let ended = waiting::until(py, deadline.0, || _ = sleep_here(deadline.0))?;
+    let ended = waiting::until(py, deadline.0, |early| _ = sleep_here(early))?;
     Ok(Woken { deadline: *deadline, late_ns: ended.late_ns, gil_ns: ended.gil_ns, missed: 0 })
 }
 
@@ -131,8 +138,9 @@ impl Sleeper {
     fn until(&self, py: Python<'_>, deadline: &Instant) -> PyResult<Woken> {
         let mut state = only_user(&self.state, "Sleeper")?;
         let State { sleeper, late, slept, precise } = &mut *state;
+        late.settle();
         let start = hpt_core::Instant::now();
-        let ended = waiting::until(py, deadline.0, || _ = sleeper.sleep_until(deadline.0))?;
+        let ended = waiting::until(py, deadline.0, |early| _ = sleeper.sleep_until(early))?;
         late.record(ended.late_ns);
         *slept += start.elapsed();
         *precise += ended.precise;
@@ -146,7 +154,7 @@ impl Sleeper {
         // The sleeper has seen only the precise parts.
         let part = if state.slept.is_zero() { 0.0 } else { state.precise.as_secs_f64() / state.slept.as_secs_f64() };
         Ok(SleeperReport {
-            lateness: state.late.clone(),
+            lateness: state.late.read(),
             cpu_share: report.cpu_share * part,
             margin: report.margin.as_secs_f64(),
             target_is_met: report.target.is_met,

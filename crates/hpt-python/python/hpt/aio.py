@@ -120,7 +120,7 @@ class Interval:
 
     @property
     def missed(self) -> int:
-        """The number of periods that never started, because the work took too long."""
+        """The number of periods that never started, because the work or the wake-up before them took too long."""
         return self._pacer.missed
 
     @property
