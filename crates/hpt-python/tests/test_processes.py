@@ -4,12 +4,14 @@ import gc
 import importlib
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
 
 import hpt
 import pytest
+from conftest import PYTHON
 
 
 def test_the_gil_is_released_while_waiting():
@@ -96,6 +98,21 @@ def test_signals_of_a_child_are_its_own():
     # The parent's own waits are not ended.
     assert hpt.sleep(0.005).late_ns >= 0
     assert os.waitpid(child, 0) == (child, 0)
+
+
+def test_the_process_ends_while_a_daemon_thread_waits():
+    # Python ends such a thread by unwinding its stack, through the frames of this module.
+    code = """
+        import threading, hpt
+        def loop():
+            for _ in hpt.Pacer(0.001):
+                pass
+        threading.Thread(target=loop, daemon=True).start()
+        hpt.sleep(0.02)
+    """
+    for _ in range(3):
+        done = subprocess.run([*PYTHON, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_subinterpreter_is_refused_with_a_sentence():
