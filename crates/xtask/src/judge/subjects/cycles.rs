@@ -93,9 +93,11 @@ fn judge_looks(case: &Case<'_>) {
     let interrupts =
         |step: &str| -> Option<u64> { if case.ended(step) { case.out(step).trim().parse().ok() } else { None } };
     let (root, plain) = (interrupts("cycles-looks"), interrupts("cycles-looks-plain"));
-    if case.board.cores > 1 && !(root.is_some_and(|count| count >= 50) && plain.is_some_and(|count| count < 25)) {
+    // Both counts contain the interrupts of the kernel itself, which are more on a slow machine.
+    let is_fewer = root.zip(plain).is_some_and(|(root, plain)| root >= 50 && plain < root / 2);
+    if case.board.cores > 1 && !is_fewer {
         case.wrong(format!(
-            "cycles-looks: 50 reads of the state interrupted other CPUs {root:?} times for root and {plain:?} times for an unprivileged user, expected at least 50 and less than 25"
+            "cycles-looks: 50 reads of the state interrupted other CPUs {root:?} times for root and {plain:?} times for an unprivileged user, expected at least 50 and less than half as many"
         ));
     }
 }
