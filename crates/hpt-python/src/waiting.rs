@@ -5,6 +5,9 @@
 //! that a signal ends is not enough: a signal between the look at the flag and the system call would be lost until the
 //! deadline. A wait therefore has a descriptor of its own for as long as it lasts, and blocks until it is readable. The
 //! last millisecond is left to the sleeper, which no signal ends.
+//!
+//! The program may close the descriptor, as daemons do, or set another one in a signal's handler: a wait looks before it
+//! uses it. While no descriptor is free, it blocks in slices instead.
 
 use std::{
     cell::RefCell,
@@ -23,12 +26,15 @@ use pyo3::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::fstat,
     io,
     pipe::{PipeFlags, pipe_with},
 };
 
 use crate::{sleeper::Woken, testing};
 
+/// The interval at which a wait looks for signals while no descriptor is free.
+const SLICE: Duration = Duration::from_millis(50);
 /// The last part of a wait, which no signal ends.
 const UNINTERRUPTED: Duration = Duration::from_micros(900);
 /// The time before the deadline at which the part that a signal ends should be over.
@@ -89,91 +95,178 @@ fn warm(py: Python<'_>) -> PyResult<()> {
 
 /// Waits until the last part of the wait begins. Returns at once on a thread that handles no signals.
 fn until_near(py: Python<'_>, deadline: Instant) -> PyResult<()> {
-    let Some(signals) = Signals::watch(py)? else { return Ok(()) };
-    let waited = wait_beside(py, deadline, &signals);
-    let restored = signals.end(py);
+    let mut signals = Signals { channel: None, before: -1 };
+    let waited = wait_beside(py, deadline, &mut signals);
+    let restored = signals.release(py);
     waited.and(restored)
 }
 
-fn wait_beside(py: Python<'_>, deadline: Instant, signals: &Signals) -> PyResult<()> {
+fn wait_beside(py: Python<'_>, deadline: Instant, signals: &mut Signals) -> PyResult<()> {
     loop {
         py.check_signals()?;
         let left = deadline.remaining();
         if left <= UNINTERRUPTED {
             return Ok(());
         }
+        match signals.hold(py)? {
+            Held::ByAnotherThread => return Ok(()),
+            // A signal may have arrived before.
+            Held::Anew => continue,
+            Held::Still => (),
+        }
         // The kernel may be late by 0.5 % of the time, in addition to the timer slack.
         let coarse = left.saturating_sub(LEFT).saturating_sub(left / 100);
-        let readable = &signals.channel.readable;
+        let readable = signals.channel.as_ref().and_then(|channel| channel.readable.descriptor.as_ref());
         py.detach(|| block(readable, coarse));
         signals.forward(py);
     }
 }
 
-/// Blocks until `readable` is, or for `coarse`. May return early.
-fn block(readable: &OwnedFd, coarse: Duration) {
-    let seconds = coarse.as_secs().min(1 << 24).try_into().unwrap_or(1 << 24);
-    let timeout = Timespec { tv_sec: seconds, tv_nsec: coarse.subsec_nanos().into() };
+/// Blocks until `readable` is, or for `coarse`; without it, until a signal arrives, or for [`SLICE`]. May return early.
+fn block(readable: Option<&OwnedFd>, coarse: Duration) {
+    let longest = if readable.is_some() { coarse } else { coarse.min(SLICE) };
+    let seconds = longest.as_secs().min(1 << 24).try_into().unwrap_or(1 << 24);
+    let timeout = Timespec { tv_sec: seconds, tv_nsec: longest.subsec_nanos().into() };
+    let readable = readable.map(|readable| PollFd::new(readable, PollFlags::IN));
     // An error is that of a signal.
-    let _ = poll(&mut [PollFd::new(readable, PollFlags::IN)], Some(&timeout));
+    let _ = poll(&mut Vec::from_iter(readable), Some(&timeout));
+}
+
+/// One end of a pipe. The program may close each of its descriptors, also this one, whose number may then be that of
+/// another file.
+#[derive(Debug)]
+struct End {
+    /// `Some` until it is dropped.
+    descriptor: Option<OwnedFd>,
+    number: RawFd,
+    /// The device and the inode of the pipe.
+    file: (u64, u64),
+}
+
+impl End {
+    fn new(descriptor: OwnedFd) -> io::Result<Self> {
+        Ok(Self { number: descriptor.as_raw_fd(), file: Self::file(&descriptor)?, descriptor: Some(descriptor) })
+    }
+
+    fn file(descriptor: &OwnedFd) -> io::Result<(u64, u64)> {
+        fstat(descriptor).map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    /// Returns whether the descriptor is still that of the pipe.
+    fn is_intact(&self) -> bool {
+        self.descriptor.as_ref().is_some_and(|descriptor| Self::file(descriptor) == Ok(self.file))
+    }
+}
+
+impl Drop for End {
+    /// Closes the descriptor, unless the program has closed it: its number may then be that of another file.
+    fn drop(&mut self) {
+        if !self.is_intact() {
+            std::mem::forget(self.descriptor.take());
+        }
+    }
 }
 
 /// The pipe to which CPython's signal handler writes. A forked child has one of its own.
 #[derive(Debug)]
 struct Channel {
-    readable: OwnedFd,
-    writable: OwnedFd,
+    readable: End,
+    writable: End,
     process: u32,
 }
 
 thread_local!(static CHANNEL: RefCell<Option<Rc<Channel>>> = const { RefCell::new(None) });
 
 impl Channel {
-    fn of_this_thread() -> io::Result<Rc<Self>> {
+    /// Returns `None` if no descriptor is free.
+    fn of_this_thread() -> Option<Rc<Self>> {
         CHANNEL.with_borrow_mut(|kept| {
-            if let Some(channel) = kept.as_ref().filter(|channel| channel.process == process::id()) {
-                return Ok(Rc::clone(channel));
+            if let Some(channel) = kept.as_ref().filter(|channel| channel.is_intact()) {
+                return Some(Rc::clone(channel));
             }
-            let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-            Ok(Rc::clone(kept.insert(Rc::new(Self { readable, writable, process: process::id() }))))
+            let (readable, writable) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+            let (readable, writable) = (End::new(readable).ok()?, End::new(writable).ok()?);
+            Some(Rc::clone(kept.insert(Rc::new(Self { readable, writable, process: process::id() }))))
         })
+    }
+
+    /// Returns whether both ends are still those that this process has created.
+    fn is_intact(&self) -> bool {
+        self.process == process::id() && self.readable.is_intact() && self.writable.is_intact()
     }
 }
 
-/// The signals of a wait: the process's wake-up descriptor is that of the wait until [`Signals::end`].
+/// Whether the process's wake-up descriptor is that of a wait.
+enum Held {
+    /// It was before, or no descriptor is free.
+    Still,
+    /// It is from now on.
+    Anew,
+    /// This thread handles no signals.
+    ByAnotherThread,
+}
+
+/// The signals of a wait: the process's wake-up descriptor is that of the wait until [`Signals::release`].
 struct Signals {
-    channel: Rc<Channel>,
-    /// The descriptor that another library, such as asyncio, has set.
+    /// `None` until the first [`Signals::hold`], and as long as no descriptor is free.
+    channel: Option<Rc<Channel>>,
+    /// The descriptor that another library, such as asyncio, or a signal's handler has set.
     before: RawFd,
 }
 
 impl Signals {
-    /// Returns `None` on a thread that handles no signals.
-    fn watch(py: Python<'_>) -> PyResult<Option<Self>> {
-        let channel = Channel::of_this_thread().map_err(std::io::Error::from)?;
-        match set_wakeup_fd(py, channel.writable.as_raw_fd()) {
-            Ok(before) => Ok(Some(Self { channel, before })),
-            Err(refused) if refused.is_instance_of::<PyValueError>(py) => Ok(None),
+    /// Makes the process's wake-up descriptor that of the wait. The code of a signal's handler may have set another one,
+    /// or closed this one.
+    fn hold(&mut self, py: Python<'_>) -> PyResult<Held> {
+        if self.channel.as_ref().is_some_and(|channel| !channel.is_intact()) {
+            self.release(py)?;
+        }
+        let number = match &self.channel {
+            Some(channel) => channel.writable.number,
+            None => return self.hold_anew(py),
+        };
+        match set_wakeup_fd(py, number)? {
+            current if current == number => Ok(Held::Still),
+            current => {
+                self.before = current;
+                Ok(Held::Anew)
+            }
+        }
+    }
+
+    fn hold_anew(&mut self, py: Python<'_>) -> PyResult<Held> {
+        let Some(channel) = Channel::of_this_thread() else { return Ok(Held::Still) };
+        match set_wakeup_fd(py, channel.writable.number) {
+            Ok(before) => {
+                (self.channel, self.before) = (Some(channel), before);
+                Ok(Held::Anew)
+            }
+            Err(refused) if refused.is_instance_of::<PyValueError>(py) => Ok(Held::ByAnotherThread),
             Err(refused) => Err(refused),
         }
     }
 
     /// Empties the pipe, and passes its signals on to the descriptor that was set before.
     fn forward(&self, py: Python<'_>) {
+        let Some(channel) = self.channel.as_ref().filter(|channel| channel.is_intact()) else { return };
+        let Some(readable) = &channel.readable.descriptor else { return };
         let mut numbers = [0_u8; 64];
-        while let Ok(count @ 1..) = io::read(&self.channel.readable, &mut numbers) {
-            if self.before != -1 && self.before != self.channel.writable.as_raw_fd() {
+        while let Ok(count @ 1..) = io::read(readable, &mut numbers) {
+            if self.before != -1 && self.before != channel.writable.number {
                 // If it is full, what reads it is awake already.
                 let _ = py.import("os").and_then(|os| os.call_method1("write", (self.before, &numbers[..count])));
             }
         }
     }
 
-    /// Sets the descriptor that was set before.
-    fn end(self, py: Python<'_>) -> PyResult<()> {
+    /// Sets the descriptor that was set before, unless a signal's handler has set another one.
+    fn release(&mut self, py: Python<'_>) -> PyResult<()> {
         self.forward(py);
+        let Some(channel) = self.channel.take() else { return Ok(()) };
         // One that has been closed in the meantime is refused.
-        set_wakeup_fd(py, self.before).or_else(|_| set_wakeup_fd(py, -1)).map(|_| ())
+        let set = |descriptor| set_wakeup_fd(py, descriptor).or_else(|_| set_wakeup_fd(py, -1));
+        let current = set(self.before)?;
+        if current == channel.writable.number { Ok(()) } else { set(current).map(drop) }
     }
 }
 

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import random
+import resource
 import signal
 import threading
 import time
 
 import hpt
 import pytest
+from test_processes import in_child
 
 
 class Rung(Exception):
@@ -96,6 +98,112 @@ def test_the_wakeup_descriptor_is_restored_and_served():
 
     asyncio.run(main())
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_the_wakeup_descriptor_of_a_handler_stays():
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    os.set_blocking(readable, False)
+    rung = []
+
+    def handle(*_):
+        if not rung:
+            signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        rung.append(None)
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        while len(rung) < 3:
+            hpt.sleep(0.1)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert signal.set_wakeup_fd(-1) == writable
+        # Those that arrived during the wait were passed on.
+        assert os.read(readable, 1) == bytes([signal.SIGALRM])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.set_wakeup_fd(-1)
+        os.close(readable), os.close(writable)
+
+
+def ends_with_an_alarm(wait):
+    """Returns whether an alarm ends the wait."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        wait()
+    except Rung:
+        return True
+    return False
+
+
+def close_all():
+    os.closerange(3, 1_000)
+
+
+def test_a_wait_does_without_descriptors_that_the_program_closed(alarm):
+    def child():
+        for _ in range(2):
+            hpt.sleep(0.005)
+            close_all()
+            assert ends_with_an_alarm(lambda: hpt.sleep(3600))
+        assert signal.set_wakeup_fd(-1) == -1
+
+    assert in_child(child)
+
+
+def test_a_wait_leaves_descriptors_of_the_program_alone(alarm):
+    def child():
+        # In a thread as well, whose descriptors are closed when it ends.
+        waited, closed = threading.Event(), threading.Event()
+        thread = threading.Thread(target=lambda: (hpt.sleep(0.005), waited.set(), closed.wait()))
+        thread.start()
+        hpt.sleep(0.005)
+        waited.wait()
+        close_all()
+        pipes = [os.pipe() for _ in range(8)]
+        for readable, writable in pipes:
+            os.set_blocking(writable, False)
+            os.write(writable, b"mine")
+        closed.set()
+        thread.join()
+        assert ends_with_an_alarm(lambda: hpt.sleep(3600))
+        hpt.sleep(0.005)
+        assert [os.read(readable, 100) for readable, _ in pipes] == [b"mine"] * 8
+
+    assert in_child(child)
+
+
+def test_a_handler_may_close_the_descriptor_of_the_wait():
+    def child():
+        rung = []
+
+        def handle(*_):
+            rung.append(None)
+            if len(rung) == 1:
+                close_all()
+            elif len(rung) == 3:
+                raise Rung
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+
+        signal.signal(signal.SIGALRM, handle)
+        start, used = time.monotonic(), time.thread_time()
+        assert ends_with_an_alarm(lambda: hpt.sleep(3600))
+        # It blocks, and does not ask for the state of a closed descriptor again and again.
+        return time.thread_time() - used < (time.monotonic() - start) / 2
+
+    assert in_child(child)
+
+
+def test_a_wait_works_while_no_descriptor_is_free(alarm):
+    def child():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        start = hpt.Instant.now()
+        hpt.sleep(0.005), hpt.Sleeper().sleep(0.005), hpt.Pacer(0.005).wait()
+        assert start.elapsed() >= 0.015
+        return ends_with_an_alarm(lambda: hpt.sleep(3600))
+
+    assert in_child(child)
 
 
 def test_a_sleeper_works_after_a_wait_was_ended(alarm):
