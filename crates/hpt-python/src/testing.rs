@@ -1,16 +1,22 @@
 //! The clock that a test moves.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::{Mutex, PoisonError},
+};
 
 use hpt_core::{Clock, testing};
-use pyo3::{Bound, PyAny, PyRef, PyResult, exceptions::PyRuntimeError, pyclass, pyfunction, pymethods};
+use pyo3::{Bound, Py, PyAny, PyResult, exceptions::PyRuntimeError, pyclass, pyfunction, pymethods};
 
 use crate::{arguments, instant::Instant};
 
 thread_local! {
     /// The clocks that this thread has entered, and whose guards leave them.
-    static ENTERED: RefCell<Vec<(usize, testing::Entered)>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<(testing::Entered, Py<FrozenClock>)>> = const { RefCell::new(Vec::new()) };
 }
+
+/// The clocks without an object in Python. hpt-core keeps each clock in memory: a new object takes one of these.
+static RELEASED: Mutex<Vec<testing::FrozenClock>> = Mutex::new(Vec::new());
 
 /// Returns whether this thread has entered a FrozenClock.
 #[pyfunction]
@@ -35,7 +41,11 @@ impl FrozenClock {
     #[new]
     #[pyo3(signature = (start=None))]
     fn new(start: Option<&Instant>) -> Self {
-        Self { clock: start.map_or_else(testing::FrozenClock::new, |start| testing::FrozenClock::starting_at(start.0)) }
+        let start = start.map_or_else(hpt_core::Instant::now, |start| start.0);
+        let released = RELEASED.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let clock = released.unwrap_or_else(|| testing::FrozenClock::starting_at(start));
+        clock.set(start);
+        Self { clock }
     }
 
     /// Returns the time of this clock.
@@ -49,19 +59,20 @@ impl FrozenClock {
         Ok(())
     }
 
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        ENTERED.with_borrow_mut(|entered| entered.push((slf.key(), slf.clock.enter())));
-        slf
+    fn __enter__(slf: &Bound<'_, Self>) -> Py<Self> {
+        let entered = (slf.get().clock.enter(), slf.clone().unbind());
+        ENTERED.with_borrow_mut(|all| all.push(entered));
+        slf.clone().unbind()
     }
 
     fn __exit__(
-        &self,
+        slf: &Bound<'_, Self>,
         _type: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         ENTERED.with_borrow_mut(|entered| match entered.last() {
-            Some((key, _)) if *key == self.key() => {
+            Some((_, last)) if last.is(slf) => {
                 entered.pop();
                 Ok(())
             }
@@ -72,8 +83,9 @@ impl FrozenClock {
     }
 }
 
-impl FrozenClock {
-    fn key(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+impl Drop for FrozenClock {
+    /// Releases the clock. No thread reads it: those that have entered it keep its object.
+    fn drop(&mut self) {
+        RELEASED.lock().unwrap_or_else(PoisonError::into_inner).push(self.clock);
     }
 }

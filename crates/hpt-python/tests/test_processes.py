@@ -150,6 +150,36 @@ def resident() -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+def test_a_frozen_clock_is_used_again():
+    rounds = 200_000 if not os.environ.get("HPT_TEST_RUNNER") else 20_000
+
+    def clocks(count):
+        for _ in range(count):
+            hpt.testing.FrozenClock()
+
+    clocks(rounds // 100)
+    before = resident()
+    clocks(rounds)
+    # Of 40 bytes for each clock, 8 MB would be left.
+    assert resident() - before < rounds * 10
+
+
+def test_a_clock_that_a_thread_has_entered_is_not_used_again():
+    shown = []
+
+    def enter():
+        hpt.testing.FrozenClock(hpt.Instant.from_nanos(7)).__enter__()
+        gc.collect()
+        with hpt.testing.FrozenClock(hpt.Instant.from_nanos(9)):
+            pass
+        shown.append(hpt.monotonic_ns())
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert shown == [7]
+
+
 def test_a_million_calls_leak_nothing():
     sleeper, pacer, stopwatch = hpt.Sleeper(), hpt.Pacer(0.001), hpt.Stopwatch()
 
