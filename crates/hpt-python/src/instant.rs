@@ -2,6 +2,7 @@
 
 use pyo3::{
     Bound, IntoPyObjectExt, Py, PyAny, PyResult, Python, exceptions::PyOverflowError, pyclass, pyfunction, pymethods,
+    types::PyAnyMethods,
 };
 
 use crate::arguments;
@@ -16,7 +17,8 @@ pub(crate) fn monotonic_ns() -> i64 {
 
 /// A point in time on CLOCK_MONOTONIC, exact to the nanosecond.
 ///
-/// `instant + seconds` and `instant - seconds` are points in time, and `later - earlier` is a number of seconds.
+/// `instant + seconds` and `instant - seconds` are points in time, and `later - earlier` is a number of seconds. It can be
+/// pickled, for another process of this machine: the epoch changes when the machine starts.
 #[pyclass(frozen, eq, ord, hash, module = "hpt", name = "Instant")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(pub(crate) hpt_core::Instant);
@@ -72,6 +74,11 @@ impl Instant {
         }
         let difference = self.0.checked_sub(arguments::duration(other, "the time that is subtracted")?);
         difference.map(Self).ok_or_else(out_of_range)?.into_py_any(py)
+    }
+
+    /// Returns how to copy and to pickle it.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (i64,))> {
+        Ok((slf.get_type().getattr("from_nanos")?.unbind(), (slf.get().as_nanos(),)))
     }
 
     fn __repr__(&self) -> String {

@@ -20,7 +20,12 @@ mod testing;
 mod timer;
 mod waiting;
 
-use pyo3::{Bound, PyResult, create_exception, exceptions::PyException, pymodule, types::PyModule};
+use pyo3::{
+    Bound, PyResult, create_exception,
+    exceptions::PyException,
+    pymodule,
+    types::{PyModule, PyModuleMethods},
+};
 
 create_exception!(
     hpt,
@@ -32,7 +37,7 @@ create_exception!(
 /// Precise time, sleeps and periodic loops on Linux.
 #[pymodule(gil_used = false)]
 mod _hpt {
-    use super::{Bound, PyModule, PyResult, fork::refuse_another_interpreter};
+    use super::{Bound, PyModule, PyModuleMethods, PyResult, fork::refuse_another_interpreter};
     #[pymodule_export]
     use super::{
         Error,
@@ -51,6 +56,7 @@ mod _hpt {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        refuse_another_interpreter(module.py())
+        refuse_another_interpreter(module.py())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -9,14 +9,15 @@ use crate::{
     arguments,
     instant::Instant,
     lateness::Lateness,
-    sleeper::{Woken, only_user, target},
+    sleeper::{Woken, briefly, in_use, target},
     waiting::{self, Ended},
 };
 
 /// The grid of a loop, and what has become of its periods.
 #[derive(Debug)]
 struct State {
-    sleeper: hpt_core::Sleeper,
+    /// `None` during a wait, which uses it alone.
+    sleeper: Option<Box<hpt_core::Sleeper>>,
     next: hpt_core::Instant,
     /// The periods that were skipped since the last one that started.
     skipped: u64,
@@ -82,17 +83,22 @@ impl Pacer {
         };
         let sleeper = hpt_core::Sleeper::new().with_target(target(p99, p999, cpu_share)?);
         let next = hpt_core::Instant::now().saturating_add(period);
+        let sleeper = Some(Box::new(sleeper));
         let state = State { sleeper, next, skipped: 0, ticks: 0, missed: 0, late: Lateness::new() };
         Ok(Self { period, overrun, state: Mutex::new(state) })
     }
 
     /// Waits until the next period starts.
     fn wait(&self, py: Python<'_>) -> PyResult<Woken> {
-        let mut state = only_user(&self.state, "Pacer")?;
-        let deadline = state.plan(self.overrun, self.period);
-        let sleeper = &mut state.sleeper;
-        let ended = waiting::until(py, deadline, |early| _ = sleeper.sleep_until(early))?;
-        Ok(state.start(self.period, ended))
+        let (mut sleeper, deadline) = {
+            let mut state = briefly(&self.state);
+            let sleeper = state.sleeper.take().ok_or_else(|| in_use("Pacer"))?;
+            (sleeper, state.plan(self.overrun, self.period))
+        };
+        let ended = waiting::until(py, deadline, |early| _ = sleeper.sleep_until(early));
+        let mut state = briefly(&self.state);
+        state.sleeper = Some(sleeper);
+        Ok(state.start(self.period, ended?))
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -105,7 +111,10 @@ impl Pacer {
 
     /// Begins a new grid: the next deadline is one period from now.
     fn reset(&self) -> PyResult<()> {
-        let mut state = only_user(&self.state, "Pacer")?;
+        let mut state = briefly(&self.state);
+        if state.sleeper.is_none() {
+            return Err(in_use("Pacer"));
+        }
         state.next = hpt_core::Instant::now().saturating_add(self.period);
         state.skipped = 0;
         Ok(())
@@ -119,31 +128,31 @@ impl Pacer {
 
     /// The number of periods that were started.
     #[getter]
-    fn ticks(&self) -> PyResult<u64> {
-        Ok(only_user(&self.state, "Pacer")?.ticks)
+    fn ticks(&self) -> u64 {
+        briefly(&self.state).ticks
     }
 
     /// The number of periods that never started, because the work or the wake-up before them took too long.
     #[getter]
-    fn missed(&self) -> PyResult<u64> {
-        Ok(only_user(&self.state, "Pacer")?.missed)
+    fn missed(&self) -> u64 {
+        briefly(&self.state).missed
     }
 
     /// How late the periods started.
     #[getter]
-    fn lateness(&self) -> PyResult<Lateness> {
-        Ok(only_user(&self.state, "Pacer")?.late.read())
+    fn lateness(&self) -> Lateness {
+        briefly(&self.state).late.read()
     }
 
     /// Plans the next period for hpt.aio, which waits in another way. Returns its start.
-    fn _plan(&self) -> PyResult<Instant> {
-        Ok(Instant(only_user(&self.state, "Interval")?.plan(self.overrun, self.period)))
+    fn _plan(&self) -> Instant {
+        Instant(briefly(&self.state).plan(self.overrun, self.period))
     }
 
     /// Starts the period that was planned, when hpt.aio has waited for it.
-    fn _start(&self, gil_ns: i64) -> PyResult<Woken> {
-        let mut state = only_user(&self.state, "Interval")?;
+    fn _start(&self, gil_ns: i64) -> Woken {
+        let mut state = briefly(&self.state);
         let late_ns = hpt_core::Instant::now().signed_nanos_since(state.next);
-        Ok(state.start(self.period, Ended { late_ns, gil_ns, precise: Duration::ZERO }))
+        state.start(self.period, Ended { late_ns, gil_ns, precise: Duration::ZERO })
     }
 }

@@ -1,15 +1,16 @@
 //! Sleeps of a thread.
 
 use std::{
-    sync::{Mutex, MutexGuard, TryLockError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use hpt_core::sleep::{Target, until as sleep_here};
+use hpt_core::sleep::{Report, Target, until as sleep_here};
 use pyo3::{
-    Bound, PyAny, PyResult, Python,
+    Bound, Py, PyAny, PyErr, PyResult, Python,
     exceptions::{PyRuntimeError, PyValueError},
     pyclass, pyfunction, pymethods,
+    types::PyAnyMethods,
 };
 
 use crate::{arguments, instant::Instant, lateness::Lateness, waiting};
@@ -28,6 +29,9 @@ pub(crate) struct Woken {
     pub(crate) missed: u64,
 }
 
+/// The fields of a `Woken`, in the order of its definition.
+type Fields = (Instant, i64, i64, u64);
+
 impl Woken {
     /// Returns a wait that ended at its deadline.
     pub(crate) const fn at(deadline: hpt_core::Instant) -> Self {
@@ -41,6 +45,18 @@ impl Woken {
     #[getter]
     fn late(&self) -> f64 {
         arguments::seconds(self.late_ns)
+    }
+
+    /// Returns how to copy and to pickle it.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, Fields)> {
+        let Self { deadline, late_ns, gil_ns, missed } = *slf.get();
+        Ok((slf.get_type().getattr("_of")?.unbind(), (deadline, late_ns, gil_ns, missed)))
+    }
+
+    /// Returns the end of a wait that was copied.
+    #[staticmethod]
+    fn _of(deadline: &Instant, late_ns: i64, gil_ns: i64, missed: u64) -> Self {
+        Self { deadline: *deadline, late_ns, gil_ns, missed }
     }
 
     fn __repr__(&self) -> String {
@@ -86,25 +102,62 @@ pub(crate) fn target(
     }
 }
 
-/// Returns what one thread at a time may use.
-pub(crate) fn only_user<'a, T>(state: &'a Mutex<T>, what: &str) -> PyResult<MutexGuard<'a, T>> {
-    match state.try_lock() {
-        Ok(state) => Ok(state),
-        Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
-        Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(format!(
-            "another thread uses this {what}, or did so when this process was forked: create one for each thread"
-        ))),
-    }
+/// Locks what is never locked while a thread waits or runs code of Python.
+pub(crate) fn briefly<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Returns the refusal of a wait with an object with which another one is running.
+pub(crate) fn in_use(what: &str) -> PyErr {
+    PyRuntimeError::new_err(format!(
+        "this {what} is in use, by another thread or by the code that this signal handler interrupted, or was so when \
+         this process was forked: create one for each thread and for each handler"
+    ))
+}
+
+/// The largest number of sleeps for which the statistics that a sleep takes with it are kept.
+const LONGEST_KEPT: u32 = 64;
+/// The shortest sleep that always renews them. It has the time.
+const ALWAYS_RENEWED: Duration = Duration::from_micros(900);
 
 /// A sleeper, and how late its sleeps ended.
 #[derive(Debug)]
 struct State {
-    sleeper: hpt_core::Sleeper,
+    /// `None` during a sleep, which uses it alone.
+    sleeper: Option<Box<hpt_core::Sleeper>>,
+    /// The statistics of the sleeper before one of the last sleeps, and the number of sleeps since.
+    statistics: Report,
+    kept: u32,
     late: Lateness,
     /// The time of all sleeps, and of their precise parts.
     slept: Duration,
     precise: Duration,
+}
+
+impl State {
+    /// Takes the sleeper for a sleep until `deadline`.
+    fn take(&mut self, deadline: hpt_core::Instant) -> PyResult<Box<hpt_core::Sleeper>> {
+        let sleeper = self.sleeper.take().ok_or_else(|| in_use("Sleeper"))?;
+        self.late.settle();
+        self.kept += 1;
+        if self.kept >= LONGEST_KEPT || deadline.remaining() >= ALWAYS_RENEWED {
+            (self.statistics, self.kept) = (sleeper.report(), 0);
+        }
+        Ok(sleeper)
+    }
+
+    fn report(&self) -> SleeperReport {
+        let report = self.sleeper.as_ref().map_or_else(|| self.statistics.clone(), |sleeper| sleeper.report());
+        // The sleeper has seen only the precise parts.
+        let part = if self.slept.is_zero() { 0.0 } else { self.precise.as_secs_f64() / self.slept.as_secs_f64() };
+        SleeperReport {
+            lateness: self.late.read(),
+            cpu_share: report.cpu_share * part,
+            margin: report.margin.as_secs_f64(),
+            target_is_met: report.target.is_met,
+            needed_cpu_share: report.target.needed_cpu_share.map(|share| share * part),
+        }
+    }
 }
 
 /// Sleeps precisely, for one thread. It learns from each of its sleeps: keep it.
@@ -124,7 +177,14 @@ impl Sleeper {
     fn new(p99: Option<&Bound<'_, PyAny>>, p999: Option<&Bound<'_, PyAny>>, cpu_share: Option<f64>) -> PyResult<Self> {
         let sleeper = hpt_core::Sleeper::new().with_target(target(p99, p999, cpu_share)?);
         Ok(Self {
-            state: Mutex::new(State { sleeper, late: Lateness::new(), slept: Duration::ZERO, precise: Duration::ZERO }),
+            state: Mutex::new(State {
+                statistics: sleeper.report(),
+                sleeper: Some(Box::new(sleeper)),
+                kept: 0,
+                late: Lateness::new(),
+                slept: Duration::ZERO,
+                precise: Duration::ZERO,
+            }),
         })
     }
 
@@ -136,30 +196,22 @@ impl Sleeper {
 
     /// Sleeps until `deadline`; returns at once if it has passed.
     fn until(&self, py: Python<'_>, deadline: &Instant) -> PyResult<Woken> {
-        let mut state = only_user(&self.state, "Sleeper")?;
-        let State { sleeper, late, slept, precise } = &mut *state;
-        late.settle();
+        let mut sleeper = briefly(&self.state).take(deadline.0)?;
         let start = hpt_core::Instant::now();
-        let ended = waiting::until(py, deadline.0, |early| _ = sleeper.sleep_until(early))?;
-        late.record(ended.late_ns);
-        *slept += start.elapsed();
-        *precise += ended.precise;
+        let ended = waiting::until(py, deadline.0, |early| _ = sleeper.sleep_until(early));
+        let slept = start.elapsed();
+        let mut state = briefly(&self.state);
+        state.sleeper = Some(sleeper);
+        let ended = ended?;
+        state.late.record(ended.late_ns);
+        state.slept += slept;
+        state.precise += ended.precise;
         Ok(Woken { deadline: *deadline, late_ns: ended.late_ns, gil_ns: ended.gil_ns, missed: 0 })
     }
 
-    /// Returns the statistics of the sleeps so far.
-    fn report(&self) -> PyResult<SleeperReport> {
-        let state = only_user(&self.state, "Sleeper")?;
-        let report = state.sleeper.report();
-        // The sleeper has seen only the precise parts.
-        let part = if state.slept.is_zero() { 0.0 } else { state.precise.as_secs_f64() / state.slept.as_secs_f64() };
-        Ok(SleeperReport {
-            lateness: state.late.read(),
-            cpu_share: report.cpu_share * part,
-            margin: report.margin.as_secs_f64(),
-            target_is_met: report.target.is_met,
-            needed_cpu_share: report.target.needed_cpu_share.map(|share| share * part),
-        })
+    /// Returns the statistics of the sleeps so far, also while one is running.
+    fn report(&self) -> SleeperReport {
+        briefly(&self.state).report()
     }
 }
 

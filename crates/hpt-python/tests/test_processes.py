@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import hpt
 import pytest
@@ -48,7 +49,30 @@ def test_a_second_thread_is_refused_with_a_sentence(kind):
     thread.start()
     use()
     thread.join()
-    assert "create one for each thread" in outcome[0]
+    assert "in use, by another thread" in outcome[0] and "create one for each thread" in outcome[0]
+
+
+def test_a_monitor_reads_the_counters_while_another_thread_waits():
+    sleeper, pacer = hpt.Sleeper(), hpt.Pacer(0.02)
+    stop = threading.Event()
+
+    def wait():
+        while not stop.is_set():
+            pacer.wait(), sleeper.sleep(0.02)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        # Nearly all of the time, one of them is in use.
+        while pacer.ticks < 5:
+            report = sleeper.report()
+            assert report.lateness.count >= 0 and report.margin >= 0 and 0 <= report.cpu_share <= 1
+            assert pacer.missed >= 0 and pacer.lateness.count >= 0
+            time.sleep(0.001)
+    finally:
+        stop.set()
+        thread.join()
+    assert pacer.ticks == pacer.lateness.count == sleeper.report().lateness.count >= 5
 
 
 def in_child(function):

@@ -206,6 +206,32 @@ def test_a_wait_works_while_no_descriptor_is_free(alarm):
     assert in_child(child)
 
 
+def test_a_handler_reads_the_counters_of_the_wait_that_it_interrupted():
+    sleeper, pacer, read, refused = hpt.Sleeper(), hpt.Pacer(0.1), [], []
+
+    def handle(*_):
+        read.append((pacer.ticks, pacer.missed, pacer.lateness.count, sleeper.report().lateness.count))
+        for wait in (pacer.wait, pacer.reset, lambda: sleeper.sleep(0)):
+            try:
+                wait()
+            except RuntimeError as refusal:
+                refused.append(str(refusal))
+
+    sleeper.sleep(0.001)
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        for wait in (pacer.wait, lambda: sleeper.sleep(0.1)):
+            read.clear(), refused.clear()
+            # Until one arrives in the wait.
+            while not refused:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                wait()
+            assert read and "the code that this signal handler interrupted" in refused[0]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_sleeper_works_after_a_wait_was_ended(alarm):
     sleeper, pacer = hpt.Sleeper(), hpt.Pacer(3600)
     for wait in (lambda: sleeper.sleep(3600), pacer.wait):

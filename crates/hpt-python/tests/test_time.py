@@ -1,5 +1,7 @@
 """Reads of the clock, points in time, the stopwatch and the arguments."""
 
+import copy
+import importlib.metadata
 import math
 import pickle
 import time
@@ -90,9 +92,33 @@ def test_a_stopwatch_ends_with_an_exception():
     assert stopwatch.elapsed_ns == stopwatch.elapsed_ns
 
 
-def test_values_are_immutable_and_not_pickled():
-    # The clock of another machine, or after a restart, has another epoch.
-    with pytest.raises(TypeError):
-        pickle.dumps(hpt.Instant.now())
+def test_values_can_be_copied_and_pickled():
+    instant = hpt.Instant.from_nanos(2**60 + 1)
+    with hpt.testing.FrozenClock(instant.add_nanos(5)):
+        woken = hpt.sleep_until(instant)
+    copies = [copy.copy, copy.deepcopy]
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        copies.append(lambda value, protocol=protocol: pickle.loads(pickle.dumps(value, protocol)))
+    for copied in copies:
+        assert copied(instant) == instant and repr(copied(woken)) == repr(woken)
+
+
+def test_the_version_is_that_of_the_package():
+    assert hpt.__version__ == importlib.metadata.version("hpt")
+
+
+def test_the_stubs_refuse_what_raises(tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import hpt\nnow = hpt.Instant.now()\nnow + 1\nnow - now\nhpt.Instant()\n1 + now\n1 - now\n",
+        encoding="utf-8",
+    )
+    printed, _, _ = mypy.run(["--strict", "--cache-dir", str(tmp_path), str(program)])
+    lines = {int(line.split(":")[1]) for line in printed.splitlines() if ": error:" in line}
+    assert lines == {5, 6, 7}, printed
+
+
+def test_values_are_immutable():
     with pytest.raises(AttributeError):
         hpt.Instant.now().x = 1
