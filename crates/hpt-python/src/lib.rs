@@ -41,6 +41,7 @@ mod _hpt {
     #[pymodule_export]
     use super::{
         Error,
+        arguments::nanoseconds,
         fork::after_fork_in_child,
         instant::{Instant, monotonic_ns},
         lateness::Lateness,

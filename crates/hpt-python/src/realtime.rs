@@ -38,16 +38,41 @@ pub(crate) struct Settings {
     locked_bytes: Option<u64>,
     /// The time by which the kernel may delay the thread's wake-ups, in nanoseconds; None if it cannot be read.
     timer_slack_ns: Option<u64>,
-    /// The settings that were refused, with best_effort, and why.
+    /// The settings that were refused, with best_effort, and why. A setting has the name of its argument.
     refused: Vec<(String, String)>,
 }
 
 impl Settings {
-    fn new(guard: &RealtimeGuard) -> Self {
+    /// `policy_is` is the argument that states the policy.
+    fn new(guard: &RealtimeGuard, policy_is: &str) -> Self {
         let EffectiveSettings { policy, priority, cpus, locked_bytes, timer_slack_ns, .. } = guard.effective();
         let refused = guard.refused();
-        let refused = refused.iter().map(|refused| (refused.setting.to_owned(), refused.error.to_string())).collect();
+        let argument = |setting| match setting {
+            "policy" => policy_is,
+            "memory" => "mlock",
+            "wake-latency" => "max_wakeup_latency",
+            other => other,
+        };
+        let refused =
+            refused.iter().map(|refused| (argument(refused.setting).to_owned(), refused.error.to_string())).collect();
         Self { policy, priority, cpus, locked_bytes, timer_slack_ns, refused }
+    }
+}
+
+#[pymethods]
+impl Settings {
+    fn __repr__(&self) -> String {
+        let Self { cpus, refused, .. } = self;
+        let policy = self.policy.as_deref().unwrap_or("unknown");
+        let priority = self.priority.map_or_else(String::new, |priority| format!(" {priority}"));
+        let number = |value: Option<u64>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+        let (locked, slack) = (number(self.locked_bytes), number(self.timer_slack_ns));
+        let refused: Vec<&str> = refused.iter().map(|(setting, _)| setting.as_str()).collect();
+        let refused = if refused.is_empty() { "nothing".to_owned() } else { refused.join(", ") };
+        format!(
+            "<Settings: policy {policy}{priority}, CPUs {cpus:?}, {locked} bytes locked, timer slack {slack} ns, \
+             refused: {refused}>"
+        )
     }
 }
 
@@ -56,6 +81,8 @@ impl Settings {
 #[derive(Debug)]
 pub(crate) struct RealtimeScope {
     setup: Setup,
+    /// The argument that states the policy.
+    policy_is: &'static str,
     process: u32,
 }
 
@@ -95,14 +122,15 @@ impl RealtimeScope {
             setup = setup.with_max_wakeup_latency(latency);
         }
         let setup = if best_effort { setup.with_best_effort() } else { setup };
-        Ok(Self { setup, process: process::id() })
+        let policy_is = if rr.is_some() { "rr" } else { "fifo" };
+        Ok(Self { setup, policy_is, process: process::id() })
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<Settings> {
         // The guard belongs to this thread.
         let applied = py.detach(|| {
             let guard = self.setup.apply(&Host::live())?;
-            let settings = Settings::new(&guard);
+            let settings = Settings::new(&guard, self.policy_is);
             ENTERED.with_borrow_mut(|entered| entered.push((self.key(), guard)));
             Ok(settings)
         });

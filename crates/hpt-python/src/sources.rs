@@ -27,7 +27,13 @@ pub(crate) fn with_causes(error: &dyn StdError) -> String {
 
 fn unavailable(error: &SourceError) -> PyErr {
     let message = with_causes(error);
-    Error::new_err(error.remedy().map_or_else(|| message.clone(), |remedy| format!("{message}; {remedy}")))
+    Error::new_err(remedy(error).map_or_else(|| message.clone(), |remedy| format!("{message}; {remedy}")))
+}
+
+/// Returns the change that makes the source readable, with the names of the Python package.
+fn remedy(error: &SourceError) -> Option<String> {
+    let remedy = error.remedy()?;
+    Some(remedy.replace("source::names_on", "hpt.sources()").replace("source::choose", "hpt.choose()"))
 }
 
 /// A time source, on this machine.
@@ -72,7 +78,7 @@ pub(crate) fn sources(py: Python<'_>) -> Vec<Source> {
             id: report.id.to_string(),
             description: report.description,
             problem: error.as_ref().map(|error| with_causes(error)),
-            fix: error.as_ref().and_then(SourceError::remedy),
+            fix: error.as_ref().and_then(remedy),
             frequency_hz: info.as_ref().and_then(|info| info.nominal).map(|nominal| nominal.frequency.hertz_f64()),
             resolution_ns: info.as_ref().and_then(hpt_core::SourceInfo::resolution_ns),
             read_path: info.as_ref().map(|info| info.read_path.name()),

@@ -51,6 +51,34 @@ def test_an_interval_has_no_drift():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("wait", "error", "message"),
+    [
+        (lambda: aio.sleep(-1), ValueError, "^seconds must not be negative"),
+        (lambda: aio.sleep(None), TypeError, "^seconds must be a number"),
+        (lambda: aio.sleep_until(0.5), TypeError, "^deadline must be an Instant.*float"),
+        (lambda: aio.sleep_until(None), TypeError, "^deadline must be an Instant.*NoneType"),
+        (lambda: aio.sleep(0, spin=-1), ValueError, "^spin must not be negative"),
+        (lambda: aio.sleep_until(hpt.Instant.now(), spin="1"), TypeError, "^spin must be a number"),
+        (lambda: aio.Interval(1, spin=-1), ValueError, "^spin must not be negative"),
+    ],
+)
+def test_a_wrong_argument_is_named(wait, error, message):
+    async def main():
+        await wait()
+
+    with pytest.raises(error, match=message):
+        asyncio.run(main())
+
+
+def test_the_longest_sleep_can_be_awaited():
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(aio.sleep(9.22e9), 0.001)
+
+    asyncio.run(main())
+
+
 def test_cancellation_leaves_nothing():
     async def main():
         await aio.sleep(0.001)

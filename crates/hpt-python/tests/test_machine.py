@@ -1,6 +1,7 @@
 """The machine's sources, marks in the kernel's trace, and the command."""
 
 import os
+import pathlib
 import subprocess
 
 import hpt
@@ -30,10 +31,22 @@ def test_a_calibration_has_a_bound():
     assert calibration.frequency_hz > 0 and calibration.pairs > 0 and calibration.window_ns > 0
     with pytest.raises(hpt.Error, match="unknown source"):
         hpt.calibrate("monotonik")
+    with pytest.raises(hpt.Error, match=r"`hpt\.sources\(\)` returns all names"):
+        hpt.calibrate("x")
 
 
 def test_a_mark_is_written_or_not():
     assert hpt.mark("a test of hpt") in (True, False)
+
+
+def test_a_mark_is_one_line():
+    text = f"a line\nand\0another of {os.getpid()}"
+    if not hpt.mark(text):
+        pytest.skip("the kernel's trace is not writable")
+    trace = pathlib.Path("/sys/kernel/tracing/trace")
+    if not os.access(trace, os.R_OK) or "hpt: a test" not in trace.read_text(errors="replace"):
+        pytest.skip("the kernel's trace is not readable, or tracing is off")
+    assert "hpt: " + text.replace("\n", " ").replace("\0", " ") in trace.read_text(errors="replace")
 
 
 @pytest.fixture
@@ -53,6 +66,24 @@ def test_the_command_answers_with_json(command):
     assert hpt.cli.run("3", "doctor", json=False) == '{"arguments": "3 doctor"}'
     with pytest.raises(hpt.Error, match="exit code 2: complaint"):
         hpt.cli.run("2")
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("#!/bin/sh\necho no document\n", "printed what is not JSON"),
+        ("#!/bin/sh\nprintf '\\377\\376'\n", "printed what is not UTF-8"),
+        ("#!/nonexistent\n", "cannot be run: "),
+        ("#!/bin/sh\nkill -KILL $$\n", "was ended by SIGKILL"),
+    ],
+)
+def test_a_failure_of_the_command_is_a_sentence(command, program, message):
+    command.write_text(program)
+    with pytest.raises(hpt.Error, match=message):
+        hpt.cli.run("doctor")
+    command.write_text("#!/nonexistent\n")
+    done = subprocess.run([*PYTHON, "-m", "hpt"], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("hpt: ") and "cannot be run" in done.stderr
 
 
 def test_python_m_hpt_is_the_command(command):

@@ -1,6 +1,7 @@
 """Real-time settings, undone on exit and on fork."""
 
 import os
+import resource
 import threading
 
 import hpt
@@ -76,8 +77,23 @@ def test_best_effort_lists_what_was_refused():
     with hpt.realtime(cpu=100_000, best_effort=True) as settings:
         [(setting, why)] = settings.refused
     assert setting == "cpu" and "100000" in why
+    assert "refused: cpu>" in repr(settings) and f"policy {settings.policy}" in repr(settings)
     with pytest.raises(hpt.Error, match="100000"), hpt.realtime(cpu=100_000):
         pass
+
+
+def test_a_refused_setting_has_the_name_of_its_argument():
+    def child():
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)), resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+        if os.getuid() == 0:
+            os.setuid(65534)
+        for policy in ("fifo", "rr"):
+            settings = hpt.realtime(**{policy: 2}, mlock=True, max_wakeup_latency=1e-6, best_effort=True)
+            names = {setting for setting, _ in settings.__enter__().refused} - {"timer-slack"}
+            assert {policy, "mlock"} <= names <= {policy, "mlock", "max_wakeup_latency"}, names
+            settings.__exit__(None, None, None)
+
+    assert in_child(child)
 
 
 def test_wrong_uses_are_refused_with_a_sentence():
@@ -90,6 +106,12 @@ def test_wrong_uses_are_refused_with_a_sentence():
 
         @hpt.realtime()
         async def service(): ...
+
+    with pytest.raises(TypeError, match="around asyncio.run"):
+
+        @hpt.realtime()
+        async def samples():
+            yield 1
 
 
 def test_another_thread_cannot_undo_the_settings():

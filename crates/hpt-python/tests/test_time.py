@@ -59,6 +59,7 @@ def test_elapsed_is_negative_before_an_instant():
         (1e10, ValueError, "292 years"),
         (10**400, ValueError, "292 years"),
         (timedelta(seconds=-1), ValueError, "must not be negative"),
+        (timedelta.max, ValueError, "292 years"),
         ("1", TypeError, "a number of seconds or a timedelta, not str"),
         (None, TypeError, "not NoneType"),
     ],
@@ -66,6 +67,30 @@ def test_elapsed_is_negative_before_an_instant():
 def test_a_wrong_length_of_time_is_refused_with_a_sentence(wait, value, error, message):
     with pytest.raises(error, match=message):
         wait(value)
+
+
+class Raises:
+    def __init__(self, error):
+        self.error = error
+
+    def __float__(self):
+        raise self.error
+
+
+class RaisesAsInt(Raises, int):
+    def __new__(cls, error):
+        return int.__new__(cls)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError, OverflowError, ValueError])
+def test_what_a_conversion_raises_is_raised(error):
+    with pytest.raises(error):
+        hpt.sleep(Raises(error))
+    if error is not OverflowError:
+        with pytest.raises(error):
+            hpt.sleep(RaisesAsInt(error))
+    with pytest.raises(TypeError, match="seconds must be a number of seconds or a timedelta, not Raises"):
+        hpt.sleep(Raises(TypeError))
 
 
 def test_a_period_is_longer_than_zero():

@@ -85,7 +85,8 @@ class realtime(_hpt._Realtime):
 
     def __call__(self, function: _Function) -> _Function:
         """Returns the function with these settings for each of its calls."""
-        if _inspect.iscoroutinefunction(function) or _inspect.isgeneratorfunction(function):
+        shares_its_thread = (_inspect.iscoroutinefunction, _inspect.isgeneratorfunction, _inspect.isasyncgenfunction)
+        if any(is_one(function) for is_one in shares_its_thread):
             raise TypeError(
                 "realtime cannot decorate a coroutine or a generator, which shares its thread while it waits: "
                 "use `with realtime(...)` around asyncio.run() or around the loop"

@@ -12,7 +12,10 @@ def main() -> None:
         program = path()
     except Error as refused:
         sys.exit(f"hpt: {refused}")
-    os.execv(program, [program, *sys.argv[1:]])
+    try:
+        os.execv(program, [program, *sys.argv[1:]])
+    except OSError as refused:
+        sys.exit(f"hpt: {program} cannot be run: {refused}")
 
 
 if __name__ == "__main__":

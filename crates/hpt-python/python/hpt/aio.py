@@ -25,23 +25,31 @@ SPIN = 100e-6
 """The time before a deadline for which a wait keeps the loop busy by default, in seconds."""
 
 
-async def sleep(seconds: Seconds, *, spin: float = SPIN) -> Woken:
+_LAST_NS = 2**63 - 1
+"""The last point in time."""
+
+
+async def sleep(seconds: Seconds, *, spin: Seconds = SPIN) -> Woken:
     """Sleeps for ``seconds``, while other tasks run."""
-    return await sleep_until(Instant.now() + seconds, spin=spin)
+    start_ns = _hpt.monotonic_ns()
+    deadline_ns = start_ns + _hpt._nanoseconds(seconds, "seconds")
+    return await sleep_until(Instant.from_nanos(min(deadline_ns, _LAST_NS)), spin=spin)
 
 
-async def sleep_until(deadline: Instant, *, spin: float = SPIN) -> Woken:
+async def sleep_until(deadline: Instant, *, spin: Seconds = SPIN) -> Woken:
     """Sleeps until ``deadline``, while other tasks run. Gives the other tasks a turn even if it has passed."""
-    await _approach(deadline, spin)
+    if not isinstance(deadline, Instant):
+        raise TypeError(f"deadline must be an Instant, as Instant.now() + 0.5, not {type(deadline).__name__}")
+    await _approach(deadline, _hpt._nanoseconds(spin, "spin"))
     return _hpt.sleep_until(deadline)
 
 
-async def _approach(deadline: Instant, spin: float) -> None:
-    """Waits until ``spin`` seconds before the deadline."""
+async def _approach(deadline: Instant, spin_ns: int) -> None:
+    """Waits until ``spin_ns`` nanoseconds before the deadline."""
     while _hpt._is_frozen():
         if await _follow(deadline):
             return
-    early = deadline - spin
+    early = deadline.add_nanos(-spin_ns)
     if early.elapsed_ns() >= 0:
         await _asyncio.sleep(0)
         return
@@ -74,14 +82,14 @@ class Interval:
     process that created it.
     """
 
-    __slots__ = ("_pacer", "_process", "_spin", "_is_waiting")
+    __slots__ = ("_pacer", "_process", "_spin_ns", "_is_waiting")
 
     def __init__(
-        self, period: Seconds, *, overrun: Literal["skip", "catch_up", "reset"] = "skip", spin: float = SPIN
+        self, period: Seconds, *, overrun: Literal["skip", "catch_up", "reset"] = "skip", spin: Seconds = SPIN
     ) -> None:
         self._pacer = _hpt.Pacer(period, overrun=overrun)
         self._process = _os.getpid()
-        self._spin = spin
+        self._spin_ns = _hpt._nanoseconds(spin, "spin")
         self._is_waiting = False
 
     def __aiter__(self) -> Interval:
@@ -99,7 +107,7 @@ class Interval:
         self._is_waiting = True
         try:
             deadline = self._pacer._plan()
-            await _approach(deadline, self._spin)
+            await _approach(deadline, self._spin_ns)
             return self._pacer._start(_hpt.sleep_until(deadline).gil_ns)
         finally:
             self._is_waiting = False
