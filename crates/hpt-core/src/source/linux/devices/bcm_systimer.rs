@@ -312,33 +312,17 @@ impl Backend for BcmSystimerBackend {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::RefCell,
-        collections::VecDeque,
-        sync::atomic::{AtomicU64, Ordering},
-    };
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use proptest::prelude::{prop_assert, proptest};
 
     use super::{Barrier, HIGH, LOW, LOW_ID, Registers, SystimerCounter, WIDE_ID, info};
     use crate::source::{
         SelfTestError, SourceId, SourceInfo, TimeSource,
-        linux::devices::test_world::{WorldClock, ticks_after},
+        linux::devices::test_world::{Scripted, WorldClock, ticks_after},
         self_test,
     };
     use hpt_sys::{host::Host, units::Frequency};
-
-    /// Registers that return scripted values, and require the scripted order of reads.
-    #[derive(Debug)]
-    struct Scripted(RefCell<VecDeque<(usize, u32)>>);
-
-    impl Registers for Scripted {
-        fn read_u32(&self, offset: usize) -> u32 {
-            let (expected, value) = self.0.borrow_mut().pop_front().expect("no further read was expected");
-            assert_eq!(offset, expected);
-            value
-        }
-    }
 
     /// Device registers that advance with simulated time; each read takes some of that time.
     #[derive(Debug)]
@@ -372,7 +356,7 @@ mod tests {
     }
 
     fn scripted(reads: &[(usize, u32)]) -> SystimerCounter<Scripted> {
-        counter(Scripted(RefCell::new(reads.iter().copied().collect())), WIDE_ID)
+        counter(Scripted::new(reads), WIDE_ID)
     }
 
     #[test]

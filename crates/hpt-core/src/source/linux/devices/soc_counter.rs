@@ -189,7 +189,7 @@ fn open_node(host: &Host, found: &SocCounterNode) -> Result<(Counter<Window>, Pa
         Attempt::NotTried => Err(SourceError::not_tried()),
         Attempt::Died => Err(SourceError::NotOffered {
             evidence: format!(
-                "a child process that read the registers of {} was killed by a signal: their clock is off",
+                "a child process that read the registers of {} was killed by a signal, as happens if their clock is off",
                 found.node.path
             ),
             remedy: None,

@@ -2,8 +2,7 @@
 //! time. They are the only proof for `omap-32k`, `dmtimer` and the Cortex-A5, which no emulated board has.
 
 use std::{
-    cell::RefCell,
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     io::Write,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -14,7 +13,7 @@ use super::{Counter, Layout, Registers, SOC_COUNTERS, SocCounter, Words};
 use crate::{
     source::{
         RateKind, SelfTestError, SourceError, SourceId, SourceInfo, StatedBy, TimeSource, Widened,
-        linux::devices::test_world::{WorldClock, ticks_after},
+        linux::devices::test_world::{Scripted, WorldClock, ticks_after},
         self_test,
     },
     testing::ManualSource,
@@ -105,24 +104,12 @@ fn a_page_in_a_file_is_read_as_a_mapped_page() {
     assert_eq!((counter.ticks(), counter.ticks_start(), counter.ticks_end()), (77, 77, 77));
 }
 
-/// Fake registers that return scripted values, and require the scripted order of reads.
-#[derive(Debug)]
-struct Scripted(RefCell<VecDeque<(usize, u32)>>);
-
-impl Registers for Scripted {
-    fn read_u32(&self, offset: usize) -> u32 {
-        let (expected, value) = self.0.borrow_mut().pop_front().expect("no further read was expected");
-        assert_eq!(offset, expected);
-        value
-    }
-}
-
 #[test]
 fn a_torn_pair_of_the_global_timer_is_read_again() {
     let (low, high) = (0x00, 0x04);
     let global = kind("a9-global-timer");
     let reads = |script: &[(usize, u32)]| {
-        let registers = Scripted(RefCell::new(script.iter().copied().collect()));
+        let registers = Scripted::new(script);
         Counter::of(registers, global.layouts, info(global.layouts[0].words)).expect("no conditions").ticks()
     };
     assert_eq!(reads(&[(high, 6), (low, 3), (high, 7), (low, 4), (high, 7)]), 7 << 32 | 4);
