@@ -72,8 +72,10 @@ pub(crate) fn until(py: Python<'_>, deadline: Instant, precisely: impl FnOnce(In
     });
     let attached = Instant::now();
     py.check_signals()?;
-    drop(Bound::new(py, Woken::at(deadline)));
-    warm(py)?;
+    if attached < deadline {
+        drop(Bound::new(py, Woken::at(deadline)));
+        warm(py)?;
+    }
     let mut now = attached;
     // If CLOCK_MONOTONIC goes back, more is left.
     while now < deadline && deadline.saturating_duration_since(now) <= WITH_GIL {
